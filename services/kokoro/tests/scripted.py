@@ -39,8 +39,8 @@ class ScriptedVoices:
 
     names: tuple[str, ...] = ("af_heart", "bm_fable", "ef_dora")
 
-    def get(self, asked: str) -> Voice:
-        return Voice(asked, {"b": "en-gb", "e": "es"}.get(asked[0], "en-us"), STYLES)
+    def get(self, requested: str) -> Voice:
+        return Voice(requested, {"b": "en-gb", "e": "es"}.get(requested[0], "en-us"), STYLES)
 
 
 class ScriptedPhonemizer:
@@ -77,7 +77,7 @@ class ScriptedEngine:
     model: str = "scripted.onnx"
     model_sha256: str = "0" * 64
     threads: int = 1
-    asked: list[str] = field(default_factory=list)
+    requested: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     gate: threading.Event = field(default_factory=threading.Event)
 
@@ -87,7 +87,7 @@ class ScriptedEngine:
     def infer(self, phonemes: str, voice: Styles, speed: float, stop: StopSignal) -> Samples:
         """Return the same samples for the same phonemes, at any position."""
         assert 0 < len(phonemes) <= MAX_PHONEMES
-        self.asked.append(phonemes)
+        self.requested.append(phonemes)
         until = time.monotonic() + self.tick_s * len(phonemes)
         while time.monotonic() < until or not self.gate.is_set():
             if stop.is_set():

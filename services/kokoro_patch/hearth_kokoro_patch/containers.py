@@ -138,13 +138,13 @@ def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container
     Raises:
         PatchError: none of the engines here has it, or two have.
     """
-    asked = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
-    if not asked:
+    requested = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
+    if not requested:
         raise PatchError("this machine has no podman, docker or incus: use --path DIR instead")
     root = root.rstrip("/")
     having: list[Container] = []
     reasons = []
-    for known in asked:
+    for known in requested:
         done = _call(*_look(known, name))
         if done.returncode == 0:
             having.append(Container(known, name, root, _mounted(root, done.stdout)))

@@ -123,7 +123,7 @@ class Plan:
 def plan(folder: Path, steps: frozenset[str] = ALL) -> Plan:
     """Decide what it takes that a folder has exactly these steps; read only.
 
-    Steps that are there and not asked for are taken back; what upstream has by itself stays.
+    Steps that are there and were not requested are taken back; what upstream has by itself stays.
 
     Args:
         folder: Root of a checkout or unpacked archive of Kokoro-FastAPI.

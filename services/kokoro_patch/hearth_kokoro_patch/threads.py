@@ -105,8 +105,8 @@ class _Mover(cst.CSTTransformer):
         self.loops += 1
         if waits(updated_node):
             return updated_node
-        asked = cst.Call(func=cst.Name(IN_WORKER), args=[cst.Arg(updated_node.iter)])
-        return updated_node.with_changes(asynchronous=cst.Asynchronous(), iter=asked)
+        requested = cst.Call(func=cst.Name(IN_WORKER), args=[cst.Arg(updated_node.iter)])
+        return updated_node.with_changes(asynchronous=cst.Asynchronous(), iter=requested)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if not self._inside() or not m.matches(updated_node, _ASKS_PHONEMIZER):

@@ -162,13 +162,19 @@ class Puller:
         before = self.progress.models.get(model.names[0])
         partial = self._partial(model)
         total = max(model.download_bytes, partial, before.total_bytes if before else 0)
-        status = ModelStatus(state.WAITING, _percent(partial, total), partial, total)
+        since = before.failing_since if before else None
+        status = ModelStatus(
+            state.WAITING, _percent(partial, total), partial, total, failing_since=since
+        )
         reason = self.retries.reason(model.key)
         if reason:
             at = datetime.fromtimestamp(
                 self.environment.wall() + self.retries.wait_s(model.key), UTC
             ).isoformat(timespec="seconds")
-            status = replace(status, state=state.FAILED, reason=reason, retry_at=at)
+            now = datetime.fromtimestamp(self.environment.wall(), UTC).isoformat(timespec="seconds")
+            status = replace(
+                status, state=state.FAILED, reason=reason, retry_at=at, failing_since=since or now
+            )
         self.progress.put(model.names, status)
 
     def _partial(self, model: Model) -> int:
@@ -194,6 +200,11 @@ class Puller:
             except PullerError as error:
                 reason = str(error)
         advanced = self.partial_bytes[model.key] > partial
+        if advanced:
+            # The list may have changed meanwhile.
+            for name in self.progress.models.keys() & {*model.names}:
+                status = self.progress.models[name]
+                self.progress.models[name] = replace(status, failing_since=None)
         self.retries.record_try(model.key, reason or "", advanced=advanced)
 
     def _record_of_start(self, model: Model, found: InstalledModel | None) -> PullRecord:
@@ -228,7 +239,11 @@ class Puller:
         if progress.status in {"success", "writing manifest"}:
             reason = ""
         percent = _percent(done, total)
-        status = ModelStatus(state.PULLING, percent, done, total, round(bytes_per_s, 1))
+        before = self.progress.models.get(model.names[0])
+        since = before.failing_since if before else None
+        status = ModelStatus(
+            state.PULLING, percent, done, total, round(bytes_per_s, 1), failing_since=since
+        )
         for name in model.names:
             self.progress.models[name] = replace(status, reason=reason)
         self.progress.write()

@@ -38,7 +38,10 @@ def write_json(path: Path, value: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """One model's progress. Bytes count all layers known so far; `percent` is 100 when ready."""
+    """One model's progress. Bytes count all layers known so far; `percent` is 100 when ready.
+
+    `failing_since` is the time of the first of the failures since the download last advanced.
+    """
 
     state: str
     percent: int = 0
@@ -48,6 +51,7 @@ class ModelStatus:
     reason: str = ""
     digest: str | None = None
     retry_at: str | None = None
+    failing_since: str | None = None
 
 
 @dataclass(slots=True)

@@ -67,6 +67,26 @@ async def test_the_delay_grows_with_each_failure_up_to_a_maximum(
     assert "file does not exist" in house.progress()["unknown"]["reason"]
 
 
+async def test_failures_are_dated_from_the_first_until_the_download_advances(
+    house: House, fake: FakeOllama
+) -> None:
+    house.want(model("m", 8 * MB))
+    fake.faults["m:latest"] = ["", "", "cut 1", ""]
+    since = []
+    for number in range(4):
+        if number == 2:
+            # From now on there is something to download.
+            publish(fake, m=8 * MB)
+        # Each time after a restart, which forgets the delays, and no date.
+        await house.run_steps(house.puller(), 2)
+        since.append(house.progress()["m"]["failing_since"])
+        house.clock.now += 3600
+    assert since[0] is not None
+    assert since[1] == since[0]
+    assert since[0] < since[2]
+    assert since[3] is None
+
+
 async def test_a_failed_model_does_not_delay_the_next(house: House, fake: FakeOllama) -> None:
     publish(fake, b=2 * MB)
     house.want(model("a", MB), model("b", 2 * MB))

@@ -11,7 +11,9 @@ import requests
 from hearth_pipelines.errors import PipelineError
 
 CONNECT_S = 5.0
-FORWARDED = {"max_tokens", "temperature", "top_p", "seed", "stop"}
+FORWARDED = {"max_tokens", "temperature", "top_p", "seed", "stop", "reasoning_effort"}
+# A thought's fields, by different servers.
+THOUGHT = ("reasoning_content", "reasoning")
 
 
 def ask(
@@ -21,14 +23,14 @@ def ask(
     *,
     timeout_s: float = 600,
 ) -> Iterator[str]:
-    """Send messages to a model, and yield its answer in pieces as it arrives.
+    """Send messages to a model, and yield its answer in pieces as it arrives, without its thought.
 
     `model` is a name in inventory/aliases.yml or inventory/models.yml. Only role and content of
-    `messages` are sent. `options` may be a pipeline's whole `body`; of it, the length limit and
-    the sampling parameters are sent.
+    `messages` are sent. `options` may be a pipeline's whole `body`; of it, the length limit, the
+    sampling parameters and the reasoning effort are sent.
 
     Raises:
-        PipelineError: the model refuses, fails or takes longer than `timeout_s`.
+        PipelineError: the model refuses, fails, only thinks or takes longer than `timeout_s`.
     """
     end = time.monotonic() + timeout_s
     try:
@@ -60,7 +62,7 @@ def _stream(
 
 
 def _pieces(model: str, response: requests.Response, end: float) -> Iterator[str]:
-    finished = False
+    finished = thought = answered = False
     for line in response.iter_lines():
         # The timeout limits each read only, and a slow stream would never end.
         if time.monotonic() > end:
@@ -73,10 +75,16 @@ def _pieces(model: str, response: requests.Response, end: float) -> Iterator[str
             raise PipelineError(f"{model} broke off: {_reason(data)}")
         for choice in event.get("choices", [])[:1]:
             finished = finished or bool(choice.get("finish_reason"))
-            if piece := (choice.get("delta") or {}).get("content"):
+            delta = choice.get("delta") or {}
+            thought = thought or any(delta.get(field) for field in THOUGHT)
+            if piece := delta.get("content"):
+                answered = True
                 yield piece
     if not finished:
         raise PipelineError(f"{model} broke off")
+    if thought and not answered:
+        cure = "allow a longer answer, or a lower reasoning effort"
+        raise PipelineError(f"{model} ended in thought alone: {cure}")
 
 
 def _event(data: bytes) -> dict[str, Any]:

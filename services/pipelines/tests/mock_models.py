@@ -14,7 +14,7 @@ class MockModels:
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
-        self.faults: dict[str, str] = {}  # model to status, error, cut or wait
+        self.faults: dict[str, str] = {}  # model to status, error, cut, wait or thought
         self.resume = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
@@ -53,6 +53,11 @@ def _handler(models: MockModels) -> type[BaseHTTPRequestHandler]:
             self._stream(str(request["model"]), fault)
 
         def _stream(self, model: str, fault: str) -> None:
+            self._send_choice({"delta": {"reasoning_content": "hm", "reasoning": "hm"}})
+            if fault == "thought":
+                self._send_choice({"delta": {}, "finish_reason": "length"})
+                self._end()
+                return
             self._send_choice({"delta": {"content": f"{model} starts"}})
             if fault == "wait":
                 models.resume.wait(30)

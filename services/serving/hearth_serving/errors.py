@@ -91,11 +91,16 @@ def outcome_of(error: ServiceError) -> str:
     """Return the metrics' name for this end of a request; log the cause of an internal error."""
     if isinstance(error.__cause__, Exception) and error.status == 500:
         log_unexpected(error if isinstance(error, EngineError) else error.__cause__)
-    if error.status == 429:
+    return outcome_of_status(error.status)
+
+
+def outcome_of_status(status: int) -> str:
+    """Return the metrics' name for the end of a request with this error's HTTP status."""
+    if status == 429:
         return "busy"
-    if error.status == 504:
+    if status == 504:
         return "late"
-    return "failed" if error.status >= 500 else "refused"
+    return "failed" if status >= 500 else "refused"
 
 
 def quoted(name: str) -> str:

@@ -17,6 +17,7 @@ _DOCUMENT = "index.html"
 _PREFIX = "/page/"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
@@ -49,11 +50,17 @@ def page_routes(folder: Path, values: Mapping[str, object], later: Collection[st
     The document contains `values`. It preloads all modules except those in `later`.
     """
     files = page_files(folder)
+    address, route = file_route(files)
+    return [Route("/", _document(files, address, values, later)), route]
+
+
+def file_route(files: Mapping[str, bytes]) -> tuple[str, Route]:
+    """Return the address below which these files are served, and the route that serves them.
+
+    The address changes with their content, so browsers may keep them for ever.
+    """
     version = _version(files)
-    return [
-        Route("/", _document(files, version, values, later)),
-        Route(_PREFIX + "{version}/{name}", _file(files, version)),
-    ]
+    return _PREFIX + version, Route(_PREFIX + "{version}/{name}", _file(files, version))
 
 
 def page_files(folder: Path) -> dict[str, bytes]:
@@ -84,13 +91,13 @@ def _version(files: Mapping[str, bytes]) -> str:
 
 
 def _document(
-    files: Mapping[str, bytes], version: str, values: Mapping[str, object], later: Collection[str]
+    files: Mapping[str, bytes], address: str, values: Mapping[str, object], later: Collection[str]
 ) -> _Endpoint:
     modules = [name for name in files if name.endswith(".mjs") and name not in later]
-    preload = '<link rel="modulepreload" href="{}{}/{}">'
+    preload = '<link rel="modulepreload" href="{}/{}">'
     content = Template(files[_DOCUMENT].decode()).substitute(
-        files=_PREFIX + version,
-        preloads="\n".join(preload.format(_PREFIX, version, name) for name in modules),
+        files=address,
+        preloads="\n".join(preload.format(address, name) for name in modules),
         **values,
     )
     tag = f'"{hashlib.sha256(content.encode()).hexdigest()[:16]}"'

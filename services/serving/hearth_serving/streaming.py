@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -43,6 +43,7 @@ class StreamedResponse(Response):
         """Respond within `limits`; `late` starts the message about a missed deadline."""
         self._limits, self._late = limits, late
         self._started = False
+        self._more_headers: dict[str, str] = {}
         self.background = None
 
     @abstractmethod
@@ -91,7 +92,7 @@ class StreamedResponse(Response):
             async with asyncio.timeout(self._limits.write_s):
                 if not self._started:
                     self._started = True
-                    await send(_start(media_type, length))
+                    await send(_start(media_type, length, self._more_headers))
                 await send({"type": "http.response.body", "body": data, "more_body": not last})
                 # A write that need not wait lets no other task run.
                 await asyncio.sleep(0)
@@ -114,9 +115,10 @@ class StreamedResponse(Response):
             await self.write(send, *data, last=True)
 
 
-def _start(media_type: str, length: int | None) -> Message:
+def _start(media_type: str, length: int | None, more: Mapping[str, str]) -> Message:
     # nginx and other proxies do not buffer a response with the last header.
     headers = {"content-type": media_type, "cache-control": "no-store", "x-accel-buffering": "no"}
+    headers.update(more)
     if length is not None:
         headers["content-length"] = str(length)
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -10,7 +10,7 @@ import pytest
 from hearth_serving.page import SHARED, page_files
 
 SERVICES = Path(__file__).parents[2]
-PAGES = sorted(file.parent for file in SERVICES.glob("*/hearth_*/page/index.html"))
+PAGES = sorted(file.parent for file in SERVICES.glob("*/hearth_*/page/main.mjs"))
 MODULES = sorted(SERVICES.glob("*/hearth_*/page/*.mjs"))
 TESTS = sorted(SERVICES.glob("*/tests/**/*.test.mjs"))
 
@@ -45,7 +45,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_page_has_tests_of_its_modules() -> None:
     tried = {test.relative_to(SERVICES).parts[0] for test in TESTS}
     pages = {page.relative_to(SERVICES).parts[0] for page in PAGES}
-    assert pages == {"kokoro", "trust", "whisper"}
+    assert pages == {"health", "kokoro", "trust", "whisper"}
     assert tried == {*pages, "serving"}
 
 

@@ -98,12 +98,12 @@ def _missing(library: str) -> ServiceError:
     return ServiceError(f"the torch engine needs {library}: pip install './services/kokoro[torch]'")
 
 
-def _device(torch: Any, asked: str) -> str:
+def _device(torch: Any, requested: str) -> str:
     """Return cuda or cpu."""
     has_cuda_gpu = bool(torch.cuda.is_available())
-    if asked == "cuda" and not has_cuda_gpu:
+    if requested == "cuda" and not has_cuda_gpu:
         raise ServiceError("no GPU that CUDA can use: check `nvidia-smi`, or use --engine onnx")
-    return "cuda" if has_cuda_gpu and asked != "cpu" else "cpu"
+    return "cuda" if has_cuda_gpu and requested != "cpu" else "cpu"
 
 
 def _configuration(path: Path) -> dict[str, Any]:

@@ -78,7 +78,8 @@ export class Controls {
   /** Return the request for `text`. */
   request(text = this.text) {
     const voice = this.voice ? { voice: this.voice } : {};
-    return { input: text, ...voice, speed: this.speed };
+    const early = this.#by("start").value === "early" ? { early: true } : {};
+    return { input: text, ...voice, speed: this.speed, ...early };
   }
 
   /** An example text in the language of the selected voice. */

@@ -1,5 +1,6 @@
 // The page: its buttons, its keys and its status line.
 
+import { ChapterFile } from "./chapter.mjs";
 import { Controls } from "./controls.mjs";
 import { fetchSpeech, fileName, save } from "./download.mjs";
 import { Meter } from "./meter.mjs";
@@ -15,6 +16,7 @@ const server = new Server(main.dataset.keyWanted === "yes");
 const output = new AudioOutput();
 const controls = new Controls(by, Number(main.dataset.textLimit));
 const highlighter = new TextHighlighter(by("text"), by("mirror"));
+const chapter = new ChapterFile(by, server, explain);
 const meter = new Meter(by("meter"), () => output.analyser);
 
 let player = null;
@@ -78,12 +80,14 @@ function speak(event, text, isSample) {
     return;
   }
   for (const id of ["ttfa", "stalls"]) by(id).textContent = "–";
+  by("held").textContent = "";
   // The time of the event itself, so that a slow page counts as well.
   const began = Math.min(event.timeStamp, performance.now());
   const current = new SpeechPlayer(server, output, controls.request(text), began, {
     opened: (path) => ifCurrent(current, () => showPath(path)),
+    held: (ms) => ifCurrent(current, () => showHold(ms)),
     generated: (share) => ifCurrent(current, () => showGenerated(share)),
-    first: (ms) => ifCurrent(current, () => showFirstSound(ms)),
+    first: (ms, heldMs) => ifCurrent(current, () => showFirstSound(ms, heldMs)),
     segment: (words) => ifCurrent(current, () => showSegment(words, isSample)),
     stall: (count) => ifCurrent(current, () => (by("stalls").textContent = String(count))),
     noOutput: () => ifCurrent(current, () => showStatus("No sound is playing. Check the audio output.")),
@@ -113,8 +117,16 @@ function showGenerated(share) {
   showStatus(`This browser plays it once it is complete: ${25 * Math.floor(4 * share)} %.`);
 }
 
-function showFirstSound(ms) {
+function showHold(ms) {
+  by("start-field").hidden = false;
+  if (main.dataset.path === "blob") return;
+  const wait = `about ${Math.max(1, Math.round(ms / 1000))} s`;
+  showStatus(`This machine is no faster than speech: it starts in ${wait}, so that nothing stalls.`);
+}
+
+function showFirstSound(ms, heldMs) {
   by("ttfa").textContent = `${(ms / 1000).toFixed(2)} s`;
+  by("held").textContent = heldMs ? `${(heldMs / 1000).toFixed(2)} s of it held back` : "";
   by("stalls").textContent = String(player.stalls);
   setState("speaking", "Speaking.");
 }
@@ -162,6 +174,13 @@ async function download() {
   }
 }
 
+function makeChapter() {
+  const limit = Number(main.dataset.jobLimit);
+  if ([...controls.text].length > limit) showStatus(`A file has at most ${limit.toLocaleString("en")} characters.`);
+  else if (controls.text.trim()) chapter.make(controls.request(), controls.format);
+  else showStatus("Write some text first.");
+}
+
 async function copyLink(event) {
   event.preventDefault();
   history.replaceState(null, "", controls.link);
@@ -181,6 +200,7 @@ async function useKey(event) {
   by("key-form").hidden = true;
   offered = null;
   await loadVoices();
+  chapter.resume();
   if (by("key-form").hidden) by("text").focus();
 }
 
@@ -195,6 +215,7 @@ by("speak").addEventListener("click", (event) => press(event, false));
 by("sample").addEventListener("click", (event) => press(event, true));
 by("stop").addEventListener("click", stopAll);
 by("download").addEventListener("click", download);
+by("chapter-make").addEventListener("click", makeChapter);
 by("permalink").addEventListener("click", copyLink);
 by("key-form").addEventListener("submit", useKey);
 

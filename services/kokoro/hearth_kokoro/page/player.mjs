@@ -4,8 +4,8 @@ import { bytesOf } from "./pcm.mjs";
 import { RATE } from "./audio_output.mjs";
 
 /**
- * Speaks one text. `callbacks` has opened(path), generated(share), first(ms), segment(text),
- * stall(count) and noOutput().
+ * Speaks one text. `callbacks` has opened(path), held(ms), generated(share), first(ms, heldMs),
+ * segment(text), stall(count) and noOutput().
  */
 export class SpeechPlayer {
   #server;
@@ -16,6 +16,7 @@ export class SpeechPlayer {
   #abort = new AbortController();
   #segments = [];
   #bytes = 0;
+  #heldMs = 0;
   #end;
 
   /** `began` is the time of the press, on the clock of `performance.now()`. */
@@ -28,7 +29,7 @@ export class SpeechPlayer {
     this.stopped = false;
     this.#end = new Promise((over, failed) => {
       this.events = {
-        first: (at) => callbacks.first(at - began),
+        first: (at) => callbacks.first(at - began, this.#heldMs),
         segment: (number) => callbacks.segment(this.#segments[number]),
         stall: () => callbacks.stall((this.stalls += 1)),
         noOutput: () => callbacks.noOutput(),
@@ -88,7 +89,12 @@ export class SpeechPlayer {
     if (failure) throw failure;
   }
 
-  async #push({ audio, text }) {
+  async #push({ audio, text, held_ms: heldMs, wait_ms: waitMs }) {
+    if (waitMs !== undefined) {
+      this.#callbacks.held(waitMs);
+      return;
+    }
+    this.#heldMs += heldMs ?? 0;
     const segment = text === undefined ? null : this.#segments.push(text) - 1;
     const bytes = bytesOf(audio);
     this.#sink.push(bytes, segment);

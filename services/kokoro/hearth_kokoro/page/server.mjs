@@ -6,10 +6,11 @@ const KEPT_KEY = "hearth-kokoro-key";
 
 /** An error in one line; `needs` is "key" or "login" where that would fix it. */
 export class ServerError extends Error {
-  constructor(message, needs = null) {
+  constructor(message, needs = null, status = null) {
     super(message);
     this.name = "ServerError";
     this.needs = needs;
+    this.status = status;
   }
 }
 
@@ -51,7 +52,10 @@ export class Server {
     return response;
   }
 
-  /** Yield the events of speech, each `{audio, text?}`; a missing last event is an error. */
+  /**
+   * Yield the events of speech, each `{audio, text?, held_ms?}` or, before the first sound of a slow
+   * machine, `{wait_ms}`; a missing last event is an error.
+   */
   async *events(request, signal) {
     const response = await this.speech({ ...request, stream_format: "sse" }, signal);
     const reader = new EventReader();
@@ -59,7 +63,7 @@ export class Server {
       for (const event of reader.feed(text)) {
         if (event.type === "error") throw new ServerError(sentence(event.error?.message));
         if (event.type === "speech.audio.done") return;
-        if (event.type === "speech.audio.delta") yield event;
+        if (["speech.audio.delta", "speech.audio.held"].includes(event.type)) yield event;
       }
     }
     throw new ServerError("The response ended early.");
@@ -73,6 +77,29 @@ export class Server {
     } catch (error) {
       throw broken(error, "The connection to the server was lost.");
     }
+  }
+
+  /** Return a job; `path` is empty for a new one, which has a `body`. DELETE returns null. */
+  async job(path, method = "GET", body = undefined) {
+    const response = await this.#send(`v1/audio/jobs${path}`, {
+      method,
+      headers: this.#headers({ "Content-Type": "application/json" }),
+      body: body && JSON.stringify({ model: "kokoro", ...body }),
+    });
+    if (!response.ok) throw await this.#refusal(response);
+    return response.status === 204 ? null : response.json();
+  }
+
+  /** Whether requests have a key, which a link has not. */
+  get sendsKey() {
+    return sessionStorage.getItem(KEPT_KEY) !== null;
+  }
+
+  /** Return the finished file of a job. */
+  async jobFile(id) {
+    const response = await this.#send(`v1/audio/jobs/${id}/audio`, { headers: this.#headers() });
+    if (!response.ok) throw await this.#refusal(response);
+    return response.blob();
   }
 
   async #send(path, options) {
@@ -97,7 +124,7 @@ export class Server {
     // The server has no key, so the 401 comes from the login in front of it.
     if (response.status === 401) return new ServerError("Your session has expired.", "login");
     const message = reason ? sentence(reason) : `The server returned HTTP ${response.status}.`;
-    return new ServerError(withWait(message, secondsOf(response)));
+    return new ServerError(withWait(message, secondsOf(response)), null, response.status);
   }
 }
 

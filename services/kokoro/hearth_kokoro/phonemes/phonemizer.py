@@ -1,14 +1,11 @@
 """Converts text to the phonemes that Kokoro knows."""
 
-import importlib
-import importlib.util
-import logging
 import re
 import threading
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from hearth_kokoro.engines.model_io import VOCABULARY
+from hearth_kokoro.phonemes import misaki
 from hearth_kokoro.phonemes.alphabet import to_kokoro_alphabet
 from hearth_kokoro.phonemes.espeak import VOICES, Espeak
 from hearth_kokoro.voices import LANGUAGES
@@ -16,7 +13,6 @@ from hearth_serving.errors import ServiceError
 
 PHONEMIZERS = ("espeak", "misaki")
 """The programs that phonemize a language; any other value is the reason why it is unsupported."""
-_MISAKI_PARTS = ("misaki", "jieba", "pypinyin", "cn2an", "ordered_set")
 # Languages that espeak-ng does not read well enough for these voices.
 _NAMES: Mapping[str, str] = {"ja": "Japanese", "zh": "Mandarin"}
 # espeak drops these marks but the voice needs them, so the text between them is converted alone.
@@ -25,7 +21,7 @@ _KNOWN = str.maketrans("«»[]{}।", "“”()().")
 
 
 class Phonemizer:
-    """Converts text by espeak-ng in a separate process, Mandarin by misaki; safe for threads.
+    """Converts text by espeak-ng in a separate process, or by misaki; safe for threads.
 
     The `phonemizer` library is not used: it copies espeak's library for each language, takes six
     times as long, and crashes with it.
@@ -33,9 +29,11 @@ class Phonemizer:
 
     def __init__(self) -> None:
         # espeak-ng has one global state: one call at a time.
-        self._lock = threading.Lock()
+        self._espeak_lock = threading.Lock()
         self._espeak = Espeak()
-        self._mandarin: Callable[[str], str] | None = None
+        # Of its own, because the first call loads dictionaries.
+        self._misaki_lock = threading.Lock()
+        self._misaki: dict[str, misaki.Convert] = {}
 
     def languages(self) -> dict[str, str]:
         """Return language -> espeak or misaki, or why it is not supported."""
@@ -45,8 +43,12 @@ class Phonemizer:
         """Return the model's input for `text`; ServiceError 400 for an unsupported language."""
         if language not in VOICES and _phonemizer_of(language) != "misaki":
             raise ServiceError(self._unsupported(language), param="voice")
-        with self._lock:
-            found = self._by_misaki(text) if language == "zh" else self._by_espeak(text, language)
+        if language in VOICES:
+            with self._espeak_lock:
+                found = self._by_espeak(text, language)
+        else:
+            with self._misaki_lock:
+                found = self._by_misaki(text, language)
         return "".join(c for c in " ".join(found.split()) if c in VOCABULARY)
 
     def _unsupported(self, language: str) -> str:
@@ -55,11 +57,11 @@ class Phonemizer:
         name = _NAMES.get(language, language)
         return f"{name} is {_phonemizer_of(language)}; supported languages: {spoken}"
 
-    def _by_misaki(self, text: str) -> str:
-        """Convert Mandarin; misaki is loaded at the first request."""
-        if self._mandarin is None:
-            self._mandarin = _load_misaki()
-        return self._mandarin(text)
+    def _by_misaki(self, text: str, language: str) -> str:
+        """Convert Mandarin or Japanese; the dictionaries are loaded at the first request."""
+        if language not in self._misaki:
+            self._misaki[language] = misaki.load(language)
+        return self._misaki[language](text)
 
     def _by_espeak(self, text: str, language: str) -> str:
         """Convert the words between the marks, and keep the marks."""
@@ -75,31 +77,6 @@ def _phonemizer_of(language: str) -> str:
     """Return the program that phonemizes a language, or why it is not supported."""
     if language in VOICES:
         return "espeak"
-    if language != "zh":
-        # For Japanese, misaki needs pyopenjtalk, which has no wheels and downloads its dictionary
-        # at its first use.
-        return "not supported by this server yet"
-    if _misaki_is_installed():
+    if misaki.is_installed(language):
         return "misaki"
     return "not supported by this server without misaki (pip install './services/kokoro[misaki]')"
-
-
-def _misaki_is_installed() -> bool:
-    """Return whether all libraries for Mandarin are installed, without loading them."""
-    return all(importlib.util.find_spec(part) for part in _MISAKI_PARTS)
-
-
-def _load_misaki() -> Callable[[str], str]:
-    """Load the dictionaries, which takes seconds, and return the conversion of a text."""
-    with warnings.catch_warnings():
-        # jieba's source has escape sequences that newer Pythons warn about.
-        warnings.simplefilter("ignore")
-        convert = importlib.import_module("misaki.zh").ZHG2P()
-    # jieba reports on the standard error that it reads its dictionary.
-    logging.getLogger("jieba").setLevel(logging.ERROR)
-
-    def phonemes(text: str) -> str:
-        converted: str = convert(text)[0]
-        return converted
-
-    return phonemes

@@ -1,5 +1,6 @@
 """Segments as one continuous speech: trimmed, levelled and faded, and how much is buffered."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -90,10 +91,17 @@ class Playback:
     """A client that plays all segments without a break, from the moment it receives the first.
 
     A client that plays nothing before the last segment has `starts_when_complete`: no segment is
-    late for it.
+    late for it. One that is `early` gets its first sound at once, even where it will stall.
+    `on_hold` is called while its sound is held back, with the seconds that it will take. Nobody
+    waits for one that `is_background`: it is synthesised while nobody else speaks.
     """
 
     starts_when_complete: bool = False
+    early: bool = False
+    on_hold: Callable[[float], None] = lambda _: None
+    is_background: bool = False
+    held_s: float = 0.0
+    """Seconds of sound that are held back."""
     joiner: SegmentJoiner = field(default_factory=SegmentJoiner)
     _ends_at: float = float("-inf")
 
@@ -102,5 +110,5 @@ class Playback:
         self._ends_at = max(now, self._ends_at) + samples.size / SAMPLE_RATE
 
     def buffered_s(self, now: float) -> float:
-        """Return how many seconds of sound are left to play; at least 0."""
-        return max(0.0, self._ends_at - now)
+        """Return how many seconds of sound are left to play, with those held back; at least 0."""
+        return max(0.0, self._ends_at - now) + self.held_s

@@ -20,7 +20,8 @@ _PAUSE_WORTH = ((Pause.PARAGRAPH, 0.3), (Pause.SENTENCE, 0.3), (Pause.CLAUSE, 0.
 # In a tiny segment most of the cost is fixed: the growing part is at least so many times that.
 _FIXED_PARTS = 3
 _LARGEST_MINIMUM = 30
-# A machine that speaks hardly faster than people listen has gaps: few of them, and at clauses.
+# A machine that speaks hardly faster than people listen has gaps if nothing is held back: few of
+# them, and at clauses.
 _TOO_SLOW, _CLAUSE = 0.85, 60
 # Single short words sound bad: a longer first segment is better.
 _SHORTEST = 10
@@ -67,14 +68,21 @@ def boundaries(tokens: Sequence[Token]) -> list[Boundary]:
 
 
 def next_boundary(
-    places: Sequence[Boundary], rate: SynthesisRate, buffered_s: float, start: int = 0
+    places: Sequence[Boundary],
+    rate: SynthesisRate,
+    buffered_s: float,
+    start: int = 0,
+    *,
+    may_stall: bool = False,
 ) -> Boundary:
     """Return the end of the longest segment that is ready before the client runs dry.
 
     `buffered_s` is the time that the client can still play; `start` counts the characters before
-    the segment. The longest pause within the limit wins; a segment has at least one word.
+    the segment. The longest pause within the limit wins; a segment has at least one word. Speech
+    that `may_stall` on a slow machine has whole clauses.
     """
-    allowed = min(LONGEST, max(rate.characters_in(buffered_s * _SAFE_SHARE), _minimum_size(rate)))
+    least = _minimum_size(rate, may_stall)
+    allowed = min(LONGEST, max(rate.characters_in(buffered_s * _SAFE_SHARE), least))
     within = [place for place in places if place.size - start <= allowed]
     if not within or len(within) == len(places):
         return within[-1] if within else places[0]
@@ -85,13 +93,15 @@ def next_boundary(
     return within[-1]
 
 
-def _minimum_size(rate: SynthesisRate) -> float:
+def _minimum_size(rate: SynthesisRate, may_stall: bool) -> float:
     if rate.per_character_s > _TOO_SLOW * rate.sound_per_character_s:
-        return _CLAUSE
+        return _CLAUSE if may_stall else _LARGEST_MINIMUM
     return min(_LARGEST_MINIMUM, _FIXED_PARTS * rate.fixed_s / rate.per_character_s)
 
 
-def first_boundary(places: Sequence[Boundary], rate: SynthesisRate) -> Boundary:
+def first_boundary(
+    places: Sequence[Boundary], rate: SynthesisRate, *, may_stall: bool = False
+) -> Boundary:
     """Return the end of the first segment: a clause, or at least two words of a long clause.
 
     The segment is longer only where the next one would otherwise come too late.
@@ -103,7 +113,7 @@ def first_boundary(places: Sequence[Boundary], rate: SynthesisRate) -> Boundary:
     for index in range(preferred, len(places)):
         if places[index].size > LONGEST or rate.cost_s(places[index].size) > limit_s:
             break
-        if _leaves_no_gap(places, index, rate):
+        if _leaves_no_gap(places, index, rate, may_stall):
             return places[index]
     return places[preferred]
 
@@ -124,13 +134,15 @@ def _preferred_index(places: Sequence[Boundary], target: float) -> int:
     return min(len(places), max(2, fitting)) - 1
 
 
-def _leaves_no_gap(places: Sequence[Boundary], index: int, rate: SynthesisRate) -> bool:
+def _leaves_no_gap(
+    places: Sequence[Boundary], index: int, rate: SynthesisRate, may_stall: bool
+) -> bool:
     """Return whether speech whose first segment ends here continues without a gap."""
     # The space that ends a segment counts in its size and makes no sound.
     buffered_s, enough_s = rate.sound_s(places[index].size - 1), rate.cost_s(_PHRASE)
     while index + 1 < len(places) and buffered_s < enough_s:
         start, rest = places[index].size, places[index + 1 :]
-        place = next_boundary(rest, rate, buffered_s, start)
+        place = next_boundary(rest, rate, buffered_s, start, may_stall=may_stall)
         cost_s = rate.cost_s(place.size - start)
         if cost_s > buffered_s or (place.size - start < _SHORTEST and place is not rest[-1]):
             return False

@@ -16,6 +16,12 @@ _MAX_RESTARTS = 3
 # Preemption takes up to 35 ms, so it is useful only if the rest takes longer.
 _MIN_GAIN_S = 0.15
 _MARGIN_S = 0.25
+# A speech sends its next request within a few milliseconds of its last result.
+_NEXT_S = 0.05
+# The background waits until no live request has come for so long.
+_QUIET_S = 0.25
+# An inference takes up to a third longer than expected.
+_CAUTION = 4 / 3
 # After so many first segments in a row, a late segment goes first.
 _MAX_FIRSTS = 4
 
@@ -32,6 +38,10 @@ class SynthesisRequest:
     """When the client's playback runs dry, by the clock."""
     cost_s: float
     """The expected duration."""
+    promised_to: object | None = None
+    """The speech that was held back so that it does not stall from then on."""
+    is_background: bool = False
+    """Whether nobody waits for it: it runs while there is no other request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +96,9 @@ class SynthesisQueue:
 
     @property
     def waiting(self) -> int:
-        """The number of waiting requests."""
+        """The number of waiting requests, without those of the background."""
         with self._lock:
-            return len(self._jobs)
+            return len(self._live_jobs())
 
     async def run(self, request: SynthesisRequest) -> InferenceResult:
         """Return the samples of a request; cancelling this stops the inference within 100 ms."""
@@ -97,7 +107,10 @@ class SynthesisQueue:
             if self._closed:
                 raise _stopping_error()
             self._jobs.append(job)
-            if request.is_first:
+            running = self._running
+            if running and running.request.is_background and not request.is_background:
+                running.stop.set()
+            elif request.is_first:
                 self._preempt_if_useful()
             self._lock.notify()
         try:
@@ -145,7 +158,13 @@ class SynthesisQueue:
     def _next(self) -> _Job | None:
         """Wait for the most urgent job; return None when the queue closes."""
         with self._lock:
-            self._running = None
+            last, self._running = self._running, None
+            if last and (speech := last.request.promised_to):
+                # Its next request comes after a few milliseconds, and may be the most urgent one.
+                self._lock.wait_for(lambda: self._closed or self._has_job_of(speech), _NEXT_S)
+            if last and not last.request.is_background:
+                # A speech that goes on must not interrupt the background after each segment.
+                self._lock.wait_for(lambda: self._closed or bool(self._live_jobs()), _QUIET_S)
             while not self._closed and not self._jobs:
                 self._lock.wait()
             if self._closed:
@@ -156,14 +175,29 @@ class SynthesisQueue:
             self._running, job.started_at = job, self._clock()
             return job
 
+    def _live_jobs(self) -> list[_Job]:
+        return [job for job in self._jobs if not job.request.is_background]
+
+    def _has_job_of(self, speech: object) -> bool:
+        return any(job.request.promised_to is speech for job in self._jobs)
+
     def _most_urgent(self) -> _Job:
-        firsts = [job for job in self._jobs if job.request.is_first]
-        laters = [job for job in self._jobs if not job.request.is_first]
+        jobs = self._live_jobs() or self._jobs
+        firsts = [job for job in jobs if job.request.is_first]
+        laters = [job for job in jobs if not job.request.is_first]
         pool = firsts or laters
         if firsts and self._firsts_in_a_row >= _MAX_FIRSTS:
             # A flood of first segments must not silence a speech that is being played.
             pool = [job for job in laters if job.is_late(self._clock())] or firsts
-        return min(pool, key=lambda job: job.request.deadline)
+        chosen = min(pool, key=_deadline)
+        # A speech that must not stall goes first if another inference would make it late.
+        promised = [job for job in laters if job.request.promised_to]
+        if promised and not chosen.request.promised_to:
+            urgent = min(promised, key=_deadline)
+            then = self._clock() + _CAUTION * (chosen.request.cost_s + urgent.request.cost_s)
+            if urgent.request.deadline <= then:
+                return urgent
+        return chosen
 
     def _requeue_or_end(self, job: _Job) -> None:
         """Put a preempted job back into the queue; end one that was dropped."""
@@ -171,7 +205,7 @@ class SynthesisQueue:
             requeue = not job.is_dropped and not self._closed
             if requeue:
                 job.stop = StopSignal()
-                job.restarts += 1
+                job.restarts += not job.request.is_background
                 self.preempted += 1
                 self._jobs.append(job)
         if not requeue:
@@ -190,6 +224,10 @@ class SynthesisQueue:
             job.future.get_loop().call_soon_threadsafe(set_result)
         except RuntimeError:
             return  # the event loop has ended
+
+
+def _deadline(job: _Job) -> float:
+    return job.request.deadline
 
 
 def _stopping_error() -> ServiceError:

@@ -2,13 +2,16 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Protocol
 
 from hearth_kokoro.engines import SAMPLE_RATE, Engine
 from hearth_kokoro.synthesis.cache import Cache
 from hearth_kokoro.synthesis.cost_model import CostModel, InferenceRun, retry_after_seconds
+from hearth_kokoro.synthesis.lead import HELD_MARGIN, shortage_s
 from hearth_kokoro.synthesis.playback import Playback, trim
 from hearth_kokoro.synthesis.session import Segment, Session, SpeechContext, TextToPhonemes
 from hearth_kokoro.synthesis.synthesis_queue import Clock, SynthesisQueue, SynthesisRequest
@@ -91,8 +94,25 @@ class Synthesizer:
         One segment is synthesised ahead of the reader; `aclose()` stops the synthesis. Several
         texts with the same `playback` are one continuous speech.
         """
+        playback = playback or Playback()
+        session = Session(self._context, buffer, voice, speed, playback)
+        if playback.is_background:
+            return self._segments(session, set())
         self._admit()
-        return self._segments(Session(self._context, buffer, voice, speed, playback or Playback()))
+        return self._segments(session, self._sessions)
+
+    async def check(self, voice: Voice) -> None:
+        """Raise ServiceError 400 if the voice's language is not supported."""
+        await self._context.phonemes("a", voice.language)
+
+    def cost_s(self, language: str, speed: float, characters: int) -> float:
+        """Return the seconds that the synthesis of so many characters takes."""
+        return self._context.cost_model.rate(language, speed).cost_s(characters)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a live speech needs the engine."""
+        return any(session.needs_engine for session in self._sessions)
 
     @property
     def active(self) -> int:
@@ -144,20 +164,32 @@ class Synthesizer:
             retry_after_s=retry_after_seconds(wait_s),
         )
 
-    async def _segments(self, session: Session) -> AsyncGenerator[Segment, None]:
-        self._admit()
-        self._sessions.add(session)
+    async def _segments(
+        self, session: Session, sessions: set[Session]
+    ) -> AsyncGenerator[Segment, None]:
+        if sessions is self._sessions:
+            self._admit()
+        sessions.add(session)
         pending = _start_next(session)
 
         def stop() -> None:
             pending.cancel()
 
         session.buffer.on_cancel(stop)
+        held = deque[Segment]()
         try:
             while (segment := await _result(pending, session.buffer)) is not None:
-                session.delivered(segment)
+                held.append(segment)
+                session.hold(segment)
+                wait_s = self._wait_s(session)
                 pending = _start_next(session)
-                yield segment
+                if wait_s:
+                    session.held_for(wait_s)
+                    continue
+                held[0] = replace(held[0], held_s=session.released())
+                while held:
+                    session.delivered(held[0])
+                    yield held.popleft()
             if session.rtf is not None:
                 self._rtf.append(session.rtf)
         except ServiceError:
@@ -167,7 +199,20 @@ class Synthesizer:
         finally:
             session.buffer.on_cancel(None)
             pending.cancel()
-            self._sessions.discard(session)
+            sessions.discard(session)
+
+    def _wait_s(self, session: Session) -> float:
+        """Return how long the sound must still be held back, so that nobody's speech stalls."""
+        if not session.is_held:
+            return 0.0
+        others = [one for one in self._sessions if one is not session and one.needs_engine]
+        # Who plays and must not stall goes first; who is held back, last; the others take turns.
+        among = 1 + sum(not one.is_promised for one in others)
+        own = session.demand(among, 1 + len(others), HELD_MARGIN)
+        if own is None:
+            return 0.0
+        first = (one.demand() for one in others if one.plays)
+        return shortage_s([own, *(one for one in first if one)])
 
     async def _warm_up(self, text: str, voice: Voice) -> InferenceRun:
         phonemes = await self._context.phonemes(text, voice.language)

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from hearth_kokoro.text.tokenizer import Tokenizer
-from hearth_kokoro.text.tokens import Pause, Token
+from hearth_kokoro.text.tokens import Pause, Token, split_long
 
 # Text without punctuation is spoken after so many words.
 _MAX_WORDS = 64
@@ -122,12 +122,15 @@ class TextBuffer:
                 part = self._written.popleft()
                 if len(part) > _STEP:
                     self._written.appendleft(part[_STEP:])
-                self._tokens.extend(self._tokenizer.feed(part[:_STEP]))
+                self._add(self._tokenizer.feed(part[:_STEP]))
             elif self.is_closed and not self._is_tokenized:
-                self._tokens.extend(self._tokenizer.flush())
+                self._add(self._tokenizer.flush())
                 self._is_tokenized = True
             else:
                 break
+
+    def _add(self, tokens: Iterable[Token]) -> None:
+        self._tokens.extend(part for token in tokens for part in split_long(token))
 
     def _has(self, characters: int) -> bool:
         if len(self._tokens) >= _WINDOW_TOKENS:

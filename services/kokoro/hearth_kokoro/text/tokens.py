@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, auto
+from textwrap import wrap
 
 from hearth_kokoro.text.cleaning import mark_of
 
@@ -27,6 +28,31 @@ class Token:
     source: str
     spoken: str
     pause: Pause
+
+
+# The longest date or amount has fewer spoken characters; more is a run of digits or letters.
+_LONGEST_SPOKEN, _PART = 100, 24
+
+
+def split_long(token: Token) -> list[Token]:
+    """Split a token that is too long for one inference: a run of digits, signs or letters.
+
+    The parts have at most 24 spoken characters, where its words allow that; their sources joined
+    are the source.
+    """
+    if len(token.spoken) <= _LONGEST_SPOKEN:
+        return [token]
+    parts = wrap(token.spoken, _PART, break_on_hyphens=False)
+    written, spoken, source, found = len(token.source.rstrip()), 0, 0, list[Token]()
+    for part in parts:
+        spoken += len(part) + 1
+        # A digit's word belongs to that digit; elsewhere the place in the source is approximate.
+        end = round(written * spoken / (len(token.spoken) + 1))
+        found.append(Token(token.source[source:end], part, Pause.WORD))
+        source = end
+    last = found[-1]
+    rest = token.source[source:]
+    return [*found[:-1], replace(last, source=last.source + rest, pause=token.pause)]
 
 
 class LineKind(Enum):

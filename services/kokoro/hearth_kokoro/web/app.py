@@ -10,10 +10,13 @@ from starlette.applications import Starlette
 from starlette.routing import Route, WebSocketRoute
 
 from hearth_kokoro.engines.selection import SelectedEngine, select_engine
+from hearth_kokoro.jobs.runner import JobRunner
+from hearth_kokoro.jobs.store import JobStore
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.synthesis.synthesizer import Synthesizer
 from hearth_kokoro.voices import Voices
 from hearth_kokoro.web import endpoints
+from hearth_kokoro.web.jobs import PATH, create_job, job, job_audio
 from hearth_kokoro.web.limits import Limits
 from hearth_kokoro.web.speech import create_speech
 from hearth_kokoro.web.state import LoadedModel, ServerState
@@ -39,14 +42,22 @@ def make_app(state: ServerState, load: Load, fail: Fail) -> Starlette:
     """
 
     async def start() -> None:
-        state.loaded = await load()
+        loaded = await load()
+        if state.state_folder:
+            store = JobStore(state.state_folder / "jobs")
+            state.jobs = JobRunner(store, loaded.synthesizer, loaded.voices)
+        state.loaded = loaded
 
     async def close() -> None:
+        if state.jobs:
+            await state.jobs.close()
         if state.loaded:
             await state.loaded.synthesizer.close()
 
     settings = {
         "text_limit": state.limits.text_characters,
+        "job_limit": state.limits.job_characters,
+        "job_limit_shown": f"{state.limits.job_characters:,}",
         "key_wanted": "no" if state.key is None else "yes",
     }
     routes = [
@@ -58,6 +69,9 @@ def make_app(state: ServerState, load: Load, fail: Fail) -> Starlette:
         Route("/v1/audio/voices", endpoints.voices),
         Route("/v1/audio/speech", create_speech, methods=["POST"]),
         WebSocketRoute("/v1/audio/stream", stream_speech),
+        Route(PATH, create_job, methods=["POST"]),
+        Route(PATH + "/{id}", job, methods=["GET", "DELETE"]),
+        Route(PATH + "/{id}/audio", job_audio),
         *page_routes(PAGE, settings, _LAZY_FILES),
     ]
     return application.make_app(routes, state, load=start, close=close, fail=fail)
@@ -65,7 +79,7 @@ def make_app(state: ServerState, load: Load, fail: Fail) -> Starlette:
 
 def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
     """Serve until SIGTERM; raises ServiceError if the server cannot start."""
-    state = ServerState(limits, key, frozenset(options.origin))
+    state = ServerState(limits, key, frozenset(options.origin), state_folder=options.state)
 
     async def load() -> LoadedModel:
         started = time.monotonic()

@@ -6,8 +6,9 @@ returned with the next segment or at the end.
 
 import io
 import struct
+import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import av
 import numpy as np
@@ -73,14 +74,42 @@ class Encoder(Protocol):
         ...
 
 
-def open_encoder(format_name: str, *, streamed: bool = True) -> Encoder:
+class TimedEncoder:
+    """An encoder that measures itself."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._seconds = encoder, 0.0
+
+    def encode(self, samples: Samples) -> bytes:
+        """Return the bytes that are ready."""
+        start = time.perf_counter()
+        data = self._encoder.encode(samples)
+        self._seconds += time.perf_counter() - start
+        return data
+
+    def finish(self) -> bytes:
+        """Return the rest."""
+        return self._encoder.finish()
+
+    def lap_s(self) -> float:
+        """Return how many seconds it has encoded since the last call."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds
+
+
+def open_encoder(format_name: str, *, streamed: bool = True) -> TimedEncoder:
     """Open an encoder; one that is not `streamed` returns everything in `finish`.
 
     Only then the header can contain the length.
     """
     if format_name in _CODECS:
-        return _CodecEncoder(_CODECS[format_name], streamed)
-    return _PcmEncoder(format_name == "wav", streamed)
+        return TimedEncoder(_CodecEncoder(_CODECS[format_name], streamed))
+    return TimedEncoder(_PcmEncoder(format_name == "wav", streamed))
+
+
+def open_file_encoder(format_name: str, file: BinaryIO) -> Encoder:
+    """Open an encoder of mp3, opus, aac or flac that writes a whole file, with its length."""
+    return _CodecEncoder(_CODECS[format_name], streamed=False, file=file)
 
 
 def wav_header(data_bytes: int | None) -> bytes:
@@ -137,8 +166,10 @@ class _WriteOnlyBuffer:
 
 
 class _CodecEncoder:
-    def __init__(self, codec: _Codec, streamed: bool) -> None:
-        self._file: _WriteOnlyBuffer | io.BytesIO = _WriteOnlyBuffer() if streamed else io.BytesIO()
+    def __init__(self, codec: _Codec, streamed: bool, file: BinaryIO | None = None) -> None:
+        self._file: _WriteOnlyBuffer | BinaryIO = file or (
+            _WriteOnlyBuffer() if streamed else io.BytesIO()
+        )
         options = {**codec.stream_options, "flush_packets": "1"} if streamed else {}
         self._container = av.open(
             self._file, "w", format=codec.container, container_options=options, buffer_size=4096
@@ -168,6 +199,6 @@ class _CodecEncoder:
     def finish(self) -> bytes:
         self._container.mux(self._stream.encode(None))
         self._container.close()
-        return (
-            self._file.take() if isinstance(self._file, _WriteOnlyBuffer) else self._file.getvalue()
-        )
+        if isinstance(self._file, _WriteOnlyBuffer):
+            return self._file.take()
+        return self._file.getvalue() if isinstance(self._file, io.BytesIO) else b""

@@ -11,3 +11,5 @@ class Limits(limits.Limits):
 
     text_characters: int = 20_000
     """The longest text of one request, and of one WebSocket between two flushes."""
+    job_characters: int = 200_000
+    """The longest text that becomes a file: about four hours of sound."""

@@ -1,6 +1,6 @@
 """The requests for speech and the messages of the WebSocket, checked with OpenAI's error codes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
@@ -49,6 +49,8 @@ class SpeechRequest(BaseModel):
     speed: float = Field(1.0, ge=0.25, le=4.0, allow_inf_nan=False)
     stream: bool = True
     stream_format: Literal["audio", "sse"] = "audio"
+    early: bool = False
+    """Whether the first sound comes at once even where the speech will then stall."""
     # Kokoro does not support instructions; OpenAI's tts-1 ignores them too.
     instructions: str | None = None
 
@@ -56,6 +58,23 @@ class SpeechRequest(BaseModel):
     def voice_name(self) -> str:
         """The name of the voice or blend, with OpenAI's names replaced."""
         return voice_name(self.voice.id if isinstance(self.voice, VoiceId) else self.voice)
+
+
+class JobRequest(BaseModel):
+    """The body of `POST /v1/audio/jobs`: a long text that becomes a file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    input: str
+    model: _Name = "kokoro"
+    voice: _Name = "af_heart"
+    response_format: Format = "mp3"
+    speed: float = Field(1.0, ge=0.25, le=4.0, allow_inf_nan=False)
+
+    @property
+    def voice_name(self) -> str:
+        """The name of the voice or blend, with OpenAI's names replaced."""
+        return voice_name(self.voice)
 
 
 class StreamQuery(BaseModel):
@@ -67,6 +86,7 @@ class StreamQuery(BaseModel):
     voice: _Name = "af_heart"
     response_format: Format = "pcm"
     speed: float = Field(1.0, ge=0.25, le=4.0, allow_inf_nan=False)
+    early: bool = False
 
     @property
     def voice_name(self) -> str:
@@ -92,18 +112,32 @@ _MESSAGE: TypeAdapter[TextMessage | ControlMessage] = TypeAdapter(
 )
 
 
+_Request = TypeVar("_Request", SpeechRequest, JobRequest)
+
+
 def parse_speech_request(body: bytes, limits: Limits) -> SpeechRequest:
     """Parse a request; raises ServiceError that names the first invalid field."""
-    try:
-        request = SpeechRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise _invalid(error) from None
-    check_model(request.model)
-    _check_text(request.input, limits.text_characters)
+    request = _parse(SpeechRequest, body, limits.text_characters)
     if request.stream_format == "sse" and not request.stream:
         raise ServiceError(
             "stream_format sse needs stream: true, which is the default", param="stream"
         )
+    return request
+
+
+def parse_job_request(body: bytes, limits: Limits) -> JobRequest:
+    """Parse a request for a file; raises ServiceError that names the first invalid field."""
+    return _parse(JobRequest, body, limits.job_characters)
+
+
+def _parse(kind: type[_Request], body: bytes, characters: int) -> _Request:
+    """Parse a request for speech with a text of at most so many characters."""
+    try:
+        request = kind.model_validate_json(body)
+    except ValidationError as error:
+        raise _invalid(error) from None
+    check_model(request.model)
+    _check_text(request.input, characters)
     return request
 
 

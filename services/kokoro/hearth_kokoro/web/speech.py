@@ -21,11 +21,14 @@ from hearth_kokoro.synthesis.synthesizer import Segment
 from hearth_kokoro.synthesis.text_buffer import TextBuffer
 from hearth_kokoro.text.tokenizer import tokenize
 from hearth_kokoro.voices import Voice
-from hearth_kokoro.web.encoders import MEDIA_TYPES, Encoder, open_encoder
+from hearth_kokoro.web.encoders import MEDIA_TYPES, TimedEncoder, open_encoder
+from hearth_kokoro.web.limits import Limits
+from hearth_kokoro.web.metrics import SpeechMetrics
 from hearth_kokoro.web.requests import SpeechRequest, no_words_error, parse_speech_request
 from hearth_kokoro.web.state import LoadedModel, ServerState
 from hearth_serving.errors import ServiceError, error_body, error_response
 from hearth_serving.limits import read_body
+from hearth_serving.metrics import recorder
 from hearth_serving.streaming import StreamedResponse
 
 log = logging.getLogger("hearth_kokoro")
@@ -36,11 +39,14 @@ SLICE = SAMPLE_RATE // 4
 _FIRST_SLICE = SAMPLE_RATE // 10
 _BLOCK_BYTES = 64 * 1024
 _SSE_MEDIA_TYPE = "text/event-stream"
+HELD_HEADER = "x-hearth-held-ms"
+"""For how long the first sound was held back; the header is absent where it was not."""
 
 
 async def create_speech(request: Request) -> Response:
     """Check the request; the response synthesises the speech."""
     state: ServerState = request.app.state.server
+    metrics = recorder(state.metrics, request.scope)
     try:
         loaded = state.ready()
         wanted = parse_speech_request(await read_body(request, state.limits), state.limits)
@@ -48,9 +54,9 @@ async def create_speech(request: Request) -> Response:
         if not await has_words(wanted.input, voice.language):
             raise no_words_error()
     except ServiceError as error:
-        state.metrics.ended("refused")
+        metrics.ended("refused")
         return error_response(error)
-    return SpeechResponse(state, loaded, wanted, voice)
+    return SpeechResponse(state.limits, metrics, loaded, wanted, voice)
 
 
 async def has_words(text: str, language: str) -> bool:
@@ -73,16 +79,21 @@ class SpeechResponse(StreamedResponse):
     """The response to one request for speech; the synthesis starts when it is sent."""
 
     def __init__(
-        self, state: ServerState, loaded: LoadedModel, request: SpeechRequest, voice: Voice
+        self,
+        limits: Limits,
+        metrics: SpeechMetrics,
+        loaded: LoadedModel,
+        request: SpeechRequest,
+        voice: Voice,
     ) -> None:
-        super().__init__(state.limits, "the speech did not finish")
-        self._state, self._loaded, self._request, self._voice = state, loaded, request, voice
+        super().__init__(limits, "the speech did not finish")
+        self._metrics, self._loaded, self._request, self._voice = metrics, loaded, request, voice
         self._received_at = time.monotonic()
         self._sent_sound = False
 
     def ended(self, outcome: str) -> None:
         """Count and log the outcome."""
-        self._state.metrics.ended(outcome)
+        self._metrics.ended(outcome)
         log.info(
             "speech %s characters=%d format=%s total_ms=%.0f",
             outcome,
@@ -104,30 +115,43 @@ class SpeechResponse(StreamedResponse):
     async def produce(self, send: Send) -> None:
         """Synthesise and send all of the speech."""
         buffer = TextBuffer.of(self._request.input, self._voice.language)
-        playback = Playback(starts_when_complete=not self._request.stream)
+        notices = set[asyncio.Task[None]]()
+
+        def notify(wait_s: float) -> None:
+            if self._as_events and not notices:
+                event = _event({"type": "speech.audio.held", "wait_ms": round(wait_s * 1000)})
+                notices.add(asyncio.create_task(self.write(send, event, _SSE_MEDIA_TYPE)))
+
+        playback = Playback(not self._request.stream, self._request.early, notify)
         speech = self._loaded.synthesizer.speak(buffer, self._voice, self._request.speed, playback)
         async with aclosing(speech) as segments:
             # The encoder is opened during the first inference.
             opening = asyncio.create_task(self._encoder())
             try:
                 first, encoder = await _first_audible_segment(segments), await opening
+                # Nothing else is written before the first sound.
+                await asyncio.gather(*notices)
             finally:
-                opening.cancel()
+                for task in (opening, *notices):
+                    task.cancel()
             if first is None:
                 raise no_words_error()
+            if first.held_s:
+                self._more_headers[HELD_HEADER] = str(round(first.held_s * 1000))
+            self._metrics.record_hold(first.held_s)
             if self._request.stream:
                 await self._send_stream(first, segments, encoder, send)
             else:
                 await self._send_whole(first, segments, encoder, send)
 
-    async def _encoder(self) -> Encoder:
+    async def _encoder(self) -> TimedEncoder:
         return open_encoder(self._request.response_format, streamed=self._request.stream)
 
     async def _send_stream(
         self,
         segment: Segment | None,
         segments: AsyncIterator[Segment],
-        encoder: Encoder,
+        encoder: TimedEncoder,
         send: Send,
     ) -> None:
         as_events = self._as_events
@@ -137,9 +161,10 @@ class SpeechResponse(StreamedResponse):
                 data = encoder.encode(part)
                 # The text is sent even if the encoder holds all of the sound back.
                 if data or (as_events and text is not None):
-                    await self._send(send, _delta_event(data, text) if as_events else data)
+                    event = _delta_event(data, text, segment.held_s) if as_events else data
+                    await self._send(send, event)
                 text = None
-            self._state.metrics.count_audio(segment.samples.size / SAMPLE_RATE)
+            self._metrics.record_segment(segment, encoder.lap_s())
             segment = await anext(segments, None)
         rest = encoder.finish()
         if as_events:
@@ -150,7 +175,7 @@ class SpeechResponse(StreamedResponse):
         self,
         segment: Segment | None,
         segments: AsyncIterator[Segment],
-        encoder: Encoder,
+        encoder: TimedEncoder,
         send: Send,
     ) -> None:
         whole = bytearray()
@@ -158,7 +183,7 @@ class SpeechResponse(StreamedResponse):
             for part in slices(segment.samples):
                 whole += encoder.encode(part)
                 await asyncio.sleep(0)
-            self._state.metrics.count_audio(segment.samples.size / SAMPLE_RATE)
+            self._metrics.record_segment(segment, encoder.lap_s())
             segment = await anext(segments, None)
         whole += encoder.finish()
         # In blocks: one write of everything would not detect a client that does not read.
@@ -173,7 +198,7 @@ class SpeechResponse(StreamedResponse):
     ) -> None:
         if not self._sent_sound and data:
             self._sent_sound = True
-            self._state.metrics.record_ttfa(time.monotonic() - self._received_at)
+            self._metrics.record_ttfa(time.monotonic() - self._received_at)
         sound_type = MEDIA_TYPES[self._request.response_format]
         media_type = _SSE_MEDIA_TYPE if self._as_events else sound_type
         await self.write(send, data, media_type, last=last, length=length)
@@ -181,17 +206,19 @@ class SpeechResponse(StreamedResponse):
 
 async def _first_audible_segment(segments: AsyncIterator[Segment]) -> Segment | None:
     """Return the first segment with sound, with all the text up to its end."""
-    text = ""
+    text, held_s = "", 0.0
     async for segment in segments:
-        text += segment.text
+        text, held_s = text + segment.text, held_s + segment.held_s
         if segment.samples.size:
-            return replace(segment, text=text)
+            return replace(segment, text=text, held_s=held_s)
     return None
 
 
-def _delta_event(audio: bytes, text: str | None = None) -> bytes:
+def _delta_event(audio: bytes, text: str | None = None, held_s: float = 0.0) -> bytes:
     """Return OpenAI's event for sound; the first one of a segment also has its text."""
-    more = {} if text is None else {"text": text}
+    more: dict[str, Any] = {} if text is None else {"text": text}
+    if held_s and text is not None:
+        more["held_ms"] = round(held_s * 1000)
     return _event({"type": "speech.audio.delta", "audio": base64.b64encode(audio).decode(), **more})
 
 

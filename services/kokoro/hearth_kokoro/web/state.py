@@ -3,8 +3,10 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hearth_kokoro.engines import Engine
+from hearth_kokoro.jobs.runner import JobRunner
 from hearth_kokoro.synthesis.synthesizer import Synthesizer
 from hearth_kokoro.voices import Voices
 from hearth_kokoro.web.limits import Limits
@@ -35,6 +37,9 @@ class ServerState(AppState):
     started: float = field(default_factory=time.monotonic)
     loaded: LoadedModel | None = None
     live: int = 0
+    state_folder: Path | None = None
+    """Where jobs are kept; None: there are none."""
+    jobs: JobRunner | None = None
 
     def ready(self) -> LoadedModel:
         """Return the loaded model; raises ServiceError 503 while it loads."""

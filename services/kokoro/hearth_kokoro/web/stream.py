@@ -36,6 +36,7 @@ from hearth_serving.errors import (
     log_unexpected,
     outcome_of,
 )
+from hearth_serving.metrics import recorder
 from hearth_serving.streaming import Stalled
 
 log = logging.getLogger("hearth_kokoro")
@@ -72,7 +73,8 @@ async def stream_speech(socket: WebSocket) -> None:
         query = parse_stream_query(dict(socket.query_params))
         voice = loaded.voices.get(query.voice_name)
     except ServiceError as error:
-        state.metrics.ended("busy" if error.status == 429 else "refused")
+        metrics = recorder(state.metrics, socket.scope)
+        metrics.ended("busy" if error.status == 429 else "refused")
         await socket.send_denial_response(error_response(error))
         return
     state.live += 1
@@ -97,9 +99,10 @@ class _StreamSession:
         voice: Voice,
     ) -> None:
         self._socket, self._state, self._loaded = socket, state, loaded
+        self._metrics = recorder(state.metrics, socket.scope)
         self._query, self._voice = query, voice
         self._utterances: deque[_Utterance] = deque()
-        self._playback = Playback()
+        self._playback = Playback(early=query.early)
         self._utterance_added = asyncio.Event()
         self._segments = self._invalid_messages = 0
         self._last_active = time.monotonic()
@@ -218,7 +221,7 @@ class _StreamSession:
             utterance.buffer.cancel()
         self._utterances.clear()
         # The client drops the sound that it has not played.
-        self._playback = Playback()
+        self._playback = Playback(early=self._query.early)
         await self._send_json({"type": "cancelled"})
         self._speaking = self._start_speaking()
 
@@ -248,7 +251,7 @@ class _StreamSession:
             finally:
                 # A flush without text is neither counted nor logged.
                 if outcome != "done" or self._segments > segments:
-                    self._state.metrics.ended(outcome)
+                    self._metrics.ended(outcome)
                     log.info("utterance %s format=%s", outcome, self._query.response_format)
             self._utterances.popleft()
             # Text that arrives after a failed utterance belongs to a new one.
@@ -268,11 +271,13 @@ class _StreamSession:
             async for segment in segments:
                 has_segments = True
                 head = {"type": "piece", "index": self._segments, "text": segment.text}
-                await self._send_json({**head, "samples": int(segment.samples.size)})
+                held = {"held_ms": round(segment.held_s * 1000)} if segment.held_s else {}
+                await self._send_json({**head, "samples": int(segment.samples.size), **held})
+                self._metrics.record_hold(segment.held_s)
                 self._segments += 1
                 for part in slices(segment.samples):
                     await self._send_sound(encoder.encode(part))
-                self._state.metrics.count_audio(segment.samples.size / SAMPLE_RATE)
+                self._metrics.record_segment(segment, encoder.lap_s())
         if has_segments:
             await self._send_sound(encoder.finish())
 

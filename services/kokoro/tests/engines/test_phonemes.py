@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from hearth_kokoro.engines.model_io import VOCABULARY
+from hearth_kokoro.phonemes import misaki
 from hearth_kokoro.phonemes.espeak import Espeak
 from hearth_kokoro.phonemes.phonemizer import Phonemizer
 from hearth_kokoro.voices import LANGUAGES
@@ -90,41 +91,25 @@ def test_languages_do_not_affect_each_other(phonemizer: Phonemizer) -> None:
     assert not wrong
 
 
-def test_every_language_is_supported_or_has_a_reason(phonemizer: Phonemizer) -> None:
+def test_every_language_is_supported(phonemizer: Phonemizer) -> None:
     languages = phonemizer.languages()
     assert set(languages) == set(LANGUAGES.values())
     assert [language for language, who in languages.items() if who == "espeak"] == list(TEXTS)
+    assert {languages[language] for language in ("ja", "zh")} == {"misaki"}
 
 
-@pytest.mark.parametrize(
-    ("language", "message"),
-    [
-        (
-            "zh",
-            "Mandarin is not supported by this server without misaki "
-            f"(pip install './services/kokoro[misaki]'); supported languages: {SPOKEN}",
-        ),
-        ("ja", f"Japanese is not supported by this server yet; supported languages: {SPOKEN}"),
-    ],
-)
-def test_an_unsupported_language_is_rejected(
-    phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, message: str
+@pytest.mark.parametrize(("language", "name"), [("zh", "Mandarin"), ("ja", "Japanese")])
+def test_a_language_without_its_libraries_is_rejected(
+    phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch, language: str, name: str
 ) -> None:
-    monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: False)
+    monkeypatch.setattr(misaki, "is_installed", lambda _: False)
     with pytest.raises(ServiceError) as caught:
         phonemizer.phonemes("\u4f60\u597d", language)
-    assert str(caught.value) == message
+    assert str(caught.value) == (
+        f"{name} is not supported by this server without misaki "
+        f"(pip install './services/kokoro[misaki]'); supported languages: {SPOKEN}"
+    )
     assert (caught.value.status, caught.value.param) == (400, "voice")
-
-
-def test_mandarin_works_if_misaki_is_installed(
-    phonemizer: Phonemizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hearth_kokoro.phonemes.phonemizer._misaki_is_installed", lambda: True)
-    loader = "hearth_kokoro.phonemes.phonemizer._load_misaki"
-    monkeypatch.setattr(loader, lambda: lambda text: f"ni {text}.")
-    assert phonemizer.languages()["zh"] == "misaki"
-    assert phonemizer.phonemes("xau", "zh") == "ni xau."
 
 
 @pytest.mark.parametrize(
@@ -139,6 +124,8 @@ def test_mandarin_works_if_misaki_is_installed(
         ("es", "ocho", "ˈoʧo"),
         ("it", "grazie", "ɡrˈaʦje"),
         ("hi", "ठीक।", "ʈʰˈiːk."),
+        ("ja", "東京へ。", "toːkʲoː e."),
+        ("zh", "你好。", "ni↓xau↓."),
     ],
 )
 def test_phonemes_are_those_of_the_training_data(

@@ -24,7 +24,7 @@ def test_a_voice_knows_its_language(voices: Voices) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "level", "language"),
+    ("requested", "level", "language"),
     [
         ("af_heart(2)+bm_fable(1)", 2.0, "en-us"),
         ("bm_fable+af_heart", 2.5, "en-gb"),
@@ -36,11 +36,11 @@ def test_a_voice_knows_its_language(voices: Voices) -> None:
     ],
 )
 def test_a_blend_is_the_weighted_mean(
-    voices: Voices, asked: str, level: float, language: str
+    voices: Voices, requested: str, level: float, language: str
 ) -> None:
-    voice = voices.get(asked)
+    voice = voices.get(requested)
     assert voice.language == language
-    assert voice.name == asked
+    assert voice.name == requested
     assert voice.styles.shape == (510, 1, 256)
     assert voice.styles.dtype == np.float32
     np.testing.assert_allclose(voice.styles, level, rtol=1e-6)
@@ -55,7 +55,7 @@ def test_a_blend_is_computed_once_and_few_are_cached(voices: Voices) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("requested", "message"),
     [
         ("af_hart", "there is no voice 'af_hart': did you mean af_heart?"),
         ("heart", "there is no voice 'heart': did you mean af_heart?"),
@@ -73,9 +73,9 @@ def test_a_blend_is_computed_once_and_few_are_cached(voices: Voices) -> None:
         ("x" * 5000, "a blend has at most 8 voices"),
     ],
 )
-def test_an_unknown_voice_is_rejected(voices: Voices, asked: str, message: str) -> None:
+def test_an_unknown_voice_is_rejected(voices: Voices, requested: str, message: str) -> None:
     with pytest.raises(ServiceError) as caught:
-        voices.get(asked)
+        voices.get(requested)
     assert str(caught.value) == message
     assert (caught.value.status, caught.value.param) == (400, "voice")
 

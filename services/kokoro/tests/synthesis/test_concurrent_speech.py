@@ -9,6 +9,7 @@ import pytest
 
 from hearth_kokoro.engines import SAMPLE_RATE, Samples, StopSignal, Styles
 from hearth_kokoro.synthesis.playback import Playback, SegmentJoiner, trim
+from hearth_kokoro.synthesis.segmentation import LONGEST
 from hearth_kokoro.synthesis.synthesis_queue import InferenceResult, SynthesisRequest
 from hearth_kokoro.synthesis.synthesizer import Segment, Synthesizer
 from hearth_kokoro.synthesis.text_buffer import TextBuffer
@@ -31,7 +32,7 @@ async def started(
         max_active=max_active,
     )
     await synthesizer.start()
-    engine.asked.clear()
+    engine.requested.clear()
     return synthesizer
 
 
@@ -54,11 +55,11 @@ async def test_a_client_that_disconnects_stops_the_synthesis() -> None:
     engine.tick_s = 0.001
     async with aclosing(synthesizer.speak(TextBuffer.of(TEXT, "en-us"), VOICE, 1.0)) as segments:
         await anext(segments)
-        await until(lambda: len(engine.asked) == 2)
+        await until(lambda: len(engine.requested) == 2)
         # Far longer than `until` waits: who is done then was stopped.
         engine.tick_s = 1.0
         await anext(segments)
-        await until(lambda: len(engine.asked) == 3)
+        await until(lambda: len(engine.requested) == 3)
     await until(lambda: len(engine.stopped) == 1)
     assert synthesizer.active == 0
     await synthesizer.close()
@@ -69,7 +70,7 @@ async def test_a_task_that_is_cancelled_stops_the_work() -> None:
     synthesizer = await started(engine)
     engine.gate.clear()
     playback = asyncio.create_task(collect(synthesizer, TEXT))
-    await until(lambda: len(engine.asked) == 1)
+    await until(lambda: len(engine.requested) == 1)
     playback.cancel()
     with pytest.raises(asyncio.CancelledError):
         await playback
@@ -85,7 +86,7 @@ async def test_a_cancelled_feed_ends_only_its_own_speech() -> None:
     buffer = TextBuffer.of(TEXT, "en-us")
     segments = synthesizer.speak(buffer, VOICE, 1.0)
     waiting = asyncio.create_task(anext(segments, None))
-    await until(lambda: len(engine.asked) == 1)
+    await until(lambda: len(engine.requested) == 1)
     buffer.cancel()
     assert await asyncio.wait_for(waiting, 5) is None
     await until(lambda: len(engine.stopped) == 1)
@@ -99,9 +100,9 @@ async def test_a_slow_reader_gets_one_segment_ahead_and_delays_nobody() -> None:
     synthesizer = await started(engine)
     async with aclosing(synthesizer.speak(TextBuffer.of(TEXT, "en-us"), VOICE, 1.0)) as slow:
         await anext(slow)
-        await until(lambda: len(engine.asked) == 2)
+        await until(lambda: len(engine.requested) == 2)
         await asyncio.sleep(0.05)
-        assert len(engine.asked) == 2
+        assert len(engine.requested) == 2
         other = "Quite another text, which is read at once. "
         assert "".join(segment.text for segment in await collect(synthesizer, other)) == other
         rest = [segment.text async for segment in slow]
@@ -120,7 +121,7 @@ async def test_four_requests_at_once_all_start_before_any_continues() -> None:
     engine.gate.set()
     got = await asyncio.gather(*listeners)
     assert [["".join(segment.text for segment in segments)][0] for segments in got] == texts
-    assert {asked.split()[0] for asked in engine.asked[:4]} == set(names)
+    assert {requested.split()[0] for requested in engine.requested[:4]} == set(names)
     await synthesizer.close()
 
 
@@ -138,6 +139,27 @@ async def test_one_request_too_many_is_rejected_with_a_realistic_wait() -> None:
     engine.gate.set()
     await asyncio.gather(*listeners)
     assert await collect(synthesizer, "One more.")
+    await synthesizer.close()
+
+
+@pytest.mark.parametrize("run", ["1234567890" * 200, "abcdefghij" * 200, "1/2" * 600])
+async def test_text_without_a_break_delays_a_neighbour_by_one_short_segment(run: str) -> None:
+    engine = ScriptedEngine()
+    synthesizer = await started(engine)
+    engine.gate.clear()
+    endless = asyncio.create_task(collect(synthesizer, run))
+    await until(lambda: len(engine.requested) == 1)
+    neighbour = synthesizer.speak(TextBuffer.of("Good morning.", "en-us"), VOICE, 1.0)
+    first = asyncio.create_task(anext(neighbour))
+    await until(lambda: synthesizer.waiting == 1)
+    engine.gate.set()
+    await first
+    # The running inference, its own one, and no other.
+    assert len(engine.requested[0]) <= 50
+    assert engine.requested[1] == "Good morning."
+    await neighbour.aclose()
+    assert "".join(segment.text for segment in await endless) == run
+    assert max(map(len, engine.requested)) <= LONGEST
     await synthesizer.close()
 
 
@@ -209,9 +231,9 @@ async def test_a_text_that_waits_for_its_client_is_not_counted() -> None:
     await until(lambda: synthesizer.active == 1)
     assert await collect(synthesizer, "Another speaks meanwhile.")
     engine.gate.clear()
-    engine.asked.clear()
+    engine.requested.clear()
     buffer.write("Now there is something to say, and")
-    await until(lambda: bool(engine.asked))
+    await until(lambda: bool(engine.requested))
     with pytest.raises(ServiceError, match="1 requests") as refused:
         await collect(synthesizer, "One more.")
     assert refused.value.status == 429

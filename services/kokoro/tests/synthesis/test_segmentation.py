@@ -143,5 +143,8 @@ def test_the_first_segment_has_two_words_or_a_clause(
 
 def test_a_machine_that_is_too_slow_pauses_at_clauses_and_not_after_every_word() -> None:
     text = "When all is said and done, there is no hurry about it, is there?"
-    cut = next_boundary(boundaries(tokenize(text, "en-us")), PROCESSOR.shared(4), 0.3)
+    places, rate = boundaries(tokenize(text, "en-us")), PROCESSOR.shared(4)
+    cut = next_boundary(places, rate, 0.3, may_stall=True)
     assert text_until(text, cut) == "When all is said and done, there is no hurry about it, "
+    # Where the sound was held back, shorter segments shorten the wait.
+    assert text_until(text, next_boundary(places, rate, 0.3)) == "When all is said and done, "

@@ -47,9 +47,9 @@ async def begun(
 ) -> asyncio.Task[InferenceResult]:
     """Start one job that waits at the closed gate."""
     engine.gate.clear()
-    count = len(engine.asked)
+    count = len(engine.requested)
     task = asyncio.create_task(queue.run(made))
-    await until(lambda: len(engine.asked) > count)
+    await until(lambda: len(engine.requested) > count)
     return task
 
 
@@ -65,7 +65,7 @@ async def test_first_segments_go_first_then_the_earliest_deadline(
     await until(lambda: queue.waiting == 3)
     engine.gate.set()
     await asyncio.gather(running, *tasks)
-    assert engine.asked == ["running", "first", "soon", "late"]
+    assert engine.requested == ["running", "first", "soon", "late"]
 
 
 async def test_a_later_segment_with_time_left_is_preempted_and_repeated(
@@ -76,7 +76,7 @@ async def test_a_later_segment_with_time_left_is_preempted_and_repeated(
     await until(lambda: engine.stopped == ["later"])
     engine.gate.set()
     made = await asyncio.gather(first, running)
-    assert engine.asked == ["later", "first", "later"]
+    assert engine.requested == ["later", "first", "later"]
     assert all(one.samples.size for one in made)
     assert queue.preempted == 1
 
@@ -90,7 +90,7 @@ async def test_a_later_segment_that_is_needed_soon_is_not_preempted(
     await until(lambda: queue.waiting == 1)
     engine.gate.set()
     await asyncio.gather(first, running)
-    assert engine.asked == ["later", "first"]
+    assert engine.requested == ["later", "first"]
 
 
 async def test_a_segment_is_preempted_a_limited_number_of_times(
@@ -99,15 +99,15 @@ async def test_a_segment_is_preempted_a_limited_number_of_times(
     running = await begun(engine, queue, request("later", deadline=1e6))
     for times in range(1, 4):
         first = asyncio.create_task(queue.run(request("first", is_first=True)))
-        await until(lambda: engine.asked[-1] == "first")
+        await until(lambda: engine.requested[-1] == "first")
         first.cancel()
-        await until(lambda: engine.asked[-1] == "later")
+        await until(lambda: engine.requested[-1] == "later")
         assert queue.preempted == times
     first = asyncio.create_task(queue.run(request("first", is_first=True)))
     await until(lambda: queue.waiting == 1)
     engine.gate.set()
     await asyncio.gather(running, first)
-    assert engine.asked[-2:] == ["later", "first"]
+    assert engine.requested[-2:] == ["later", "first"]
     assert queue.preempted == 3
 
 
@@ -124,10 +124,10 @@ async def test_a_flood_of_first_segments_does_not_starve_late_ones(
     await until(lambda: queue.waiting == 44)
     engine.gate.set()
     await asyncio.gather(running, *tasks)
-    at = [engine.asked.index(f"dry {n}") for n in range(3)]
+    at = [engine.requested.index(f"dry {n}") for n in range(3)]
     assert at == [4, 9, 14]
     # A listener with sound left waits for all of them.
-    assert engine.asked[-1] == "has time"
+    assert engine.requested[-1] == "has time"
 
 
 async def test_a_cancelled_request_stops(engine: ScriptedEngine, queue: SynthesisQueue) -> None:
@@ -149,7 +149,7 @@ async def test_a_request_that_is_cancelled_while_it_waits_never_runs(
     await until(lambda: queue.waiting == 1)
     engine.gate.set()
     await asyncio.gather(running, *waiting, return_exceptions=True)
-    assert engine.asked == ["running", "w49"]
+    assert engine.requested == ["running", "w49"]
 
 
 async def test_an_engine_failure_affects_one_request(

@@ -58,7 +58,7 @@ async def speaking(
         engine, ScriptedVoices(), phonemizer, clock=engine.clock, max_active=max_active
     )
     await synthesizer.start()
-    engine.asked.clear()
+    engine.requested.clear()
     try:
         yield synthesizer
     finally:
@@ -67,10 +67,14 @@ async def speaking(
 
 
 async def hear(
-    synthesizer: Synthesizer, engine: ScriptedEngine, buffer: TextBuffer, speed: float = 1.0
+    synthesizer: Synthesizer,
+    engine: ScriptedEngine,
+    buffer: TextBuffer,
+    speed: float = 1.0,
+    playback: Playback | None = None,
 ) -> Heard:
     began, segments, at_s = engine.clock(), list[Segment](), list[float]()
-    async for segment in synthesizer.speak(buffer, VOICE, speed):
+    async for segment in synthesizer.speak(buffer, VOICE, speed, playback):
         segments.append(segment)
         at_s.append(engine.clock() - began)
     return Heard(segments, at_s, engine.clock() - began)
@@ -189,8 +193,8 @@ def test_a_segment_with_too_many_phonemes_is_split() -> None:
     text = "A sentence whose letters are many phonemes each, and it is long. " * 20
     got = heard(text, engine, per_letter=6)
     assert got.text == text
-    assert len(got.segments) == len(engine.asked)
-    assert max(map(len, engine.asked)) > MAX_PHONEMES / 2
+    assert len(got.segments) == len(engine.requested)
+    assert max(map(len, engine.requested)) > MAX_PHONEMES / 2
 
 
 def test_one_word_with_too_many_phonemes_is_split() -> None:
@@ -198,7 +202,7 @@ def test_one_word_with_too_many_phonemes_is_split() -> None:
     word = "Rindfleischetikettierungs" * 6
     got = heard(f"The {word} is.", engine, per_letter=5)
     assert got.text == f"The {word} is."
-    assert sum(len(asked.replace(" ", "")) for asked in engine.asked) >= 5 * len(word)
+    assert sum(len(requested.replace(" ", "")) for requested in engine.requested) >= 5 * len(word)
 
 
 @pytest.mark.parametrize("text", ["...", "—", " \n ", "?!", "***"])
@@ -277,3 +281,22 @@ def test_a_growing_text_loses_nothing_until_it_is_cancelled(deltas: list[str], a
         assert got.text == written if not buffer.is_cancelled else written.startswith(got.text)
 
     asyncio.run(go())
+
+
+async def test_a_segment_says_how_long_its_stages_took() -> None:
+    engine = ScriptedEngine()
+
+    class SlowPhonemizer(ScriptedPhonemizer):
+        def phonemes(self, text: str, language: str) -> str:
+            engine.clock.advance(0.02)
+            return super().phonemes(text, language)
+
+    async with speaking(engine, SlowPhonemizer()) as synthesizer:
+        for known in (False, True):
+            heard = await hear(synthesizer, engine, TextBuffer.of("Hello there.", "en-us"))
+            (segment,) = heard.segments
+            # The first segments of a speech are remembered with their phonemes.
+            assert segment.work.phonemes_s == pytest.approx(0 if known else 0.02)
+            inferred = sum(engine.fixed_s + engine.per_phoneme_s * len(p) for p in engine.requested)
+            assert segment.work.inference_s == pytest.approx(0 if known else inferred)
+            engine.requested.clear()

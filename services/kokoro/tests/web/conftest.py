@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -32,8 +33,11 @@ SEGMENT_S = 0.3
 class ScriptedSynthesizer:
     """Speaks one piece of 0.3 s for each three tokens, as fast or slowly as a test wants.
 
-    While `gate` is closed, it says no more of a text than its first piece.
+    While `gate` is closed, it says no more of a text than its first piece. With `held_s` it says
+    that it holds the first one back, unless it is to be early.
     """
+
+    held_s: float = 0.0
 
     piece_s: float = 0.0
     fails_after: int | None = None
@@ -68,7 +72,11 @@ class ScriptedSynthesizer:
                     await self.gate.wait()
                 text = "".join(token.source for token in buffer.take(min(3, len(tokens))))
                 self.spoken.append(text)
-                yield Segment(index, text, tone(SEGMENT_S / speed))
+                held_s = 0.0 if index or (playback and playback.early) else self.held_s
+                if held_s and playback:
+                    playback.on_hold(held_s)
+                    await asyncio.sleep(0.01)
+                yield Segment(index, text, tone(SEGMENT_S / speed), held_s)
                 index += 1
             ended = True
         finally:
@@ -118,10 +126,11 @@ def start_server() -> StartServer:
         key: str | None = None,
         origins: tuple[str, ...] = (),
         load: Callable[[], Any] | None = None,
+        state_folder: Path | None = None,
         **limits: Any,
     ) -> AsyncIterator[RunningServer]:
         synthesizer = synthesizer or ScriptedSynthesizer()
-        state = ServerState(Limits(**limits), key, frozenset(origins))
+        state = ServerState(Limits(**limits), key, frozenset(origins), state_folder=state_folder)
 
         async def loaded() -> LoadedModel:
             if load:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI, AuthenticationError, InternalServerError, RateLimitError
 from prometheus_client.parser import text_string_to_metric_families
+from websockets.asyncio.client import connect
 
 from .conftest import RunningServer, ScriptedSynthesizer, StartServer, busy
 
@@ -93,18 +94,18 @@ async def test_pages_of_other_sites_are_rejected(start_server: StartServer) -> N
             assert answer.status_code == 200
         answer = await server.client.get("/v1/models", headers={"origin": "https://chat.lan"})
         assert answer.headers["access-control-allow-origin"] == "https://chat.lan"
-        asked = {
+        requested = {
             "origin": "https://chat.lan",
             "access-control-request-method": "POST",
             "access-control-request-headers": "authorization,content-type",
         }
-        answer = await server.client.options("/v1/audio/speech", headers=asked)
+        answer = await server.client.options("/v1/audio/speech", headers=requested)
         assert answer.status_code == 200
 
 
 async def test_without_origins_there_is_no_cors(server: RunningServer) -> None:
-    asked = {"origin": server.url, "access-control-request-method": "POST"}
-    answer = await server.client.options("/v1/audio/speech", headers=asked)
+    requested = {"origin": server.url, "access-control-request-method": "POST"}
+    answer = await server.client.options("/v1/audio/speech", headers=requested)
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
@@ -124,7 +125,7 @@ async def test_metrics_count_outcomes_without_names(server: RunningServer) -> No
     assert found["kokoro_audio_seconds_total", None] == pytest.approx(
         0.3 * len(server.synthesizer.spoken)
     )
-    assert found["kokoro_process_resident_memory_bytes", None] > 1e6
+    assert found["process_resident_memory_bytes", None] > 1e6
     assert "heart" not in page
     status = (await server.client.get("/status")).json()
     counted = {outcome: found["kokoro_requests_total", outcome] for outcome in status["requests"]}
@@ -146,3 +147,46 @@ async def test_it_stops_while_a_client_waits_for_sound(start_server: StartServer
         assert server.synthesizer.closed
         with pytest.raises(httpx.HTTPError):
             (await response).raise_for_status()
+
+
+def samples(page: str) -> dict[tuple[str, str | None], float]:
+    """Return each sample by its name and its first label's value, but those of the process."""
+    return {
+        (sample.name, next(iter(sample.labels.values()), None)): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if not sample.name.startswith("process_")
+    }
+
+
+async def test_the_canary_is_in_no_figure(server: RunningServer) -> None:
+    before = samples((await server.client.get("/metrics")).text)
+    status = (await server.client.get("/status")).json()
+    server.client.headers["x-hearth-canary"] = "1"
+    assert (await server.say()).status_code == 200
+    assert (await server.say("", voice="none")).status_code == 400
+    uri = server.url.replace("http", "ws") + "/v1/audio/stream"
+    async with connect(uri, additional_headers={"x-hearth-canary": "1"}) as socket:
+        await socket.send('{"text": "One two three."}')
+        await socket.send('{"type": "end"}')
+        async for _ in socket:
+            pass
+    assert samples((await server.client.get("/metrics")).text) == before
+    after = (await server.client.get("/status")).json()
+    assert [after[name] for name in ("requests", "ttfa_ms")] == [
+        status[name] for name in ("requests", "ttfa_ms")
+    ]
+    del server.client.headers["x-hearth-canary"]
+    await server.say()
+    assert samples((await server.client.get("/metrics")).text)["kokoro_requests_total", "done"] == 1
+
+
+async def test_each_stage_of_a_segment_is_measured(server: RunningServer) -> None:
+    await server.say("One two three four.")
+    found = samples((await server.client.get("/metrics")).text)
+    segments = len(server.synthesizer.spoken)
+    assert found["kokoro_stage_seconds_count", "encoding"] == segments
+    assert 0 < found["kokoro_stage_seconds_sum", "encoding"] < 5
+    # This synthesizer has neither: they are counters at 0, which Prometheus sees grow.
+    for stage in ("phonemes", "inference"):
+        assert found["kokoro_stage_seconds_count", stage] == 0

@@ -24,9 +24,9 @@ def refused(body: bytes) -> ServiceError:
 
 
 def test_omitted_fields_have_the_expected_defaults() -> None:
-    asked = ask()
-    assert (asked.response_format, asked.speed, asked.stream) == ("mp3", 1.0, True)
-    assert asked.voice_name == "af_heart"
+    requested = ask()
+    assert (requested.response_format, requested.speed, requested.stream) == ("mp3", 1.0, True)
+    assert requested.voice_name == "af_heart"
 
 
 @pytest.mark.parametrize("voice", ["nova", "Nova", {"id": "nova"}])

@@ -62,6 +62,32 @@ async def test_events_carry_sound_and_the_text_that_it_speaks(server: RunningSer
     )
 
 
+@pytest.mark.parametrize("name", FORMATS)
+async def test_a_response_says_for_how_long_its_sound_was_held_back(
+    start_server: StartServer, name: str
+) -> None:
+    async with start_server(ScriptedSynthesizer(held_s=2.5)) as server:
+        held = await server.say(WORDS, response_format=name)
+        early = await server.say(WORDS, response_format=name, early=True)
+        assert held.headers["x-hearth-held-ms"] == "2500"
+        assert "x-hearth-held-ms" not in early.headers
+        assert len(held.content) == len(early.content)
+        status = (await server.client.get("/status")).json()
+        assert status["held_ms"]["median"] == 2500
+        metrics = (await server.client.get("/metrics")).text
+        assert "kokoro_held_seconds_count 1.0" in metrics
+
+
+async def test_events_announce_the_wait_and_name_what_it_was(start_server: StartServer) -> None:
+    async with start_server(ScriptedSynthesizer(held_s=2.5)) as server:
+        answer = await server.say(WORDS, response_format="pcm", stream_format="sse")
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
+    assert events[0] == {"type": "speech.audio.held", "wait_ms": 2500}
+    assert events[1]["held_ms"] == 2500
+    assert not any("held_ms" in event for event in events[2:])
+    assert "".join(event.get("text", "") for event in events) == WORDS
+
+
 @pytest.mark.parametrize("text", ["...", "?!", "\u2014 \u2026", "\x00\x01", "***"])
 async def test_a_text_without_words_is_rejected(server: RunningServer, text: str) -> None:
     answer = await server.say(text)
@@ -130,11 +156,11 @@ async def test_a_text_without_a_word_does_not_block_other_requests(
         return tokenize(text, language)
 
     monkeypatch.setattr("hearth_kokoro.web.speech.tokenize", slow)
-    asked = asyncio.create_task(server.say("\u2014 " * 10))
+    requested = asyncio.create_task(server.say("\u2014 " * 10))
     assert await asyncio.to_thread(begun.wait, 5)
     assert (await server.client.get("/health")).status_code == 200
     others_were_heard.set()
-    assert (await asked).json()["error"]["code"] == "empty_input"
+    assert (await requested).json()["error"]["code"] == "empty_input"
 
 
 async def test_a_failure_after_the_first_sound_leaves_the_response_incomplete(

@@ -93,6 +93,22 @@ async def test_a_clause_is_spoken_before_the_text_ends(
         assert messages[-1]["text"].startswith("Once")
 
 
+@pytest.mark.parametrize("early", [False, True])
+async def test_a_piece_says_for_how_long_its_sound_was_held_back(
+    start_server: StartServer, dial: Dialled, early: bool
+) -> None:
+    async with (
+        start_server(ScriptedSynthesizer(held_s=2.5)) as server,
+        dial(server, f"?early={str(early).lower()}") as line,
+    ):
+        await line.hear()
+        await line.tell(type="text", text="Once upon a time, there was a kettle.")
+        await line.tell(type="end")
+        messages, _ = await line.until("done")
+    held = [message.get("held_ms") for message in messages if message["type"] == "piece"]
+    assert held == [None if early else 2500] + [None] * (len(held) - 1)
+
+
 async def test_a_flush_speaks_all_text_and_the_stream_stays_open(
     server: RunningServer, dial: Dialled
 ) -> None:
@@ -244,12 +260,12 @@ async def _ping_without_end(writer: asyncio.StreamWriter) -> None:
 async def test_unread_pongs_close_the_stream(server: RunningServer) -> None:
     """Sends pings without reading; without a bound, the pongs would fill the memory."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
-    asked = (
+    requested = (
         f"GET /v1/audio/stream HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: Upgrade\r\n"
         "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
-    writer.write(asked.encode())
+    writer.write(requested.encode())
     await reader.readuntil(b"\r\n\r\n")
     with pytest.raises(ConnectionError):
         await _ping_without_end(writer)

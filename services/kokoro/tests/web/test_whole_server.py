@@ -27,7 +27,7 @@ async def opened(
 ) -> AsyncIterator[tuple[RunningServer, Any]]:
     synthesizer = Synthesizer(engine, ScriptedVoices(), ScriptedPhonemizer(), clock=engine.clock)
     await synthesizer.start()
-    engine.asked.clear()
+    engine.requested.clear()
     try:
         async with start_server(cast(Any, synthesizer)) as server:
             yield server, synthesizer
@@ -89,8 +89,8 @@ async def test_utterances_are_one_speech_until_a_cancel(start_server: StartServe
 
             engine.gate.clear()
             await say(socket, TEXT)
-            asked = len(engine.asked)
-            await server.until(lambda: len(engine.asked) > asked)
+            requested = len(engine.requested)
+            await server.until(lambda: len(engine.requested) > requested)
             # The engine cannot end by itself: what is answered was not waited for.
             await socket.send(json.dumps({"type": "cancel"}))
             await until(socket, "cancelled")

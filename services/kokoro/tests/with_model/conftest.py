@@ -21,6 +21,8 @@ from tests.mock_upstreams.kokoro.files import FP32, VOICES
 from tests.ports import kept_port
 
 PACKAGE = Path(__file__).parents[2]
+# The packages of this tree, whatever is installed.
+PATHS = os.pathsep.join(str(PACKAGE.parent / name) for name in (PACKAGE.name, "serving"))
 READY_S = 300
 
 
@@ -88,7 +90,7 @@ def started(weights: Path, state: Path, folder: Path, *, warm: bool = True) -> I
         command += ["--port", str(port)]
         process = subprocess.Popen(
             command,
-            env={"PATH": os.defpath, "PYTHONPATH": str(PACKAGE), "XDG_CACHE_HOME": str(state)},
+            env={"PATH": os.defpath, "PYTHONPATH": PATHS, "XDG_CACHE_HOME": str(state)},
             cwd=folder,
             stderr=log,
         )

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 import av
 import numpy as np
 import numpy.typing as npt
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 from av.audio.resampler import AudioResampler
 from av.audio.stream import AudioStream
@@ -172,7 +173,10 @@ def _audio_stream(container: InputContainer, max_s: float) -> AudioStream:
     # decoded audio is counted as well.
     if container.duration is not None and container.duration / av.time_base > max_s + 60:
         raise _too_long(max_s)
-    context = stream.codec_context
+    context: AudioCodecContext | None = stream.codec_context
+    # Without a decoder for it, such as a wav file with 0 bits per sample.
+    if context is None:
+        raise _unreadable()
     # A rate that is not known yet is checked with each frame.
     _check(context.sample_rate or SAMPLE_RATE, context.layout.nb_channels)
     context.options = _CODEC_OPTIONS

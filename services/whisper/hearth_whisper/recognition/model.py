@@ -23,8 +23,8 @@ class LoadedModel:
     draft: Recogniser | None
     """The model for partial results; None makes none."""
     reason: str
-    rtf: float | None = None
-    """Seconds of work per second of audio, as measured for the selection."""
+    utterance_s: float | None = None
+    """Seconds of work for an utterance of 3 s, as measured for the selection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _describe(loaded: LoadedModel) -> dict[str, Any]:
         "threads": model.threads,
         "multilingual": model.multilingual,
         "choice_reason": loaded.reason,
-        "measured_rtf": loaded.rtf,
+        "measured_utterance_s": loaded.utterance_s and round(loaded.utterance_s, 3),
         "model_bytes": model.memory_bytes,
         "draft": draft.name if draft else None,
         "draft_bytes": draft.memory_bytes if draft and draft is not model else 0,

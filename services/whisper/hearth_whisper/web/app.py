@@ -75,6 +75,7 @@ def serve(options: argparse.Namespace, key: str | None, limits: Limits) -> None:
         origins=frozenset(options.origin),
         scheduler=scheduler,
         uploads=UploadSpace(limits.scratch_bytes),
+        candidates=frozenset(folder.name for folder in models),
     )
     satellites: SatelliteServer | None = None
     was_ready = False

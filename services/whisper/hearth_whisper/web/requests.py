@@ -1,6 +1,6 @@
 """The form of a transcription request, and OpenAI's errors for invalid fields."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -81,9 +81,9 @@ def read_request(fields: Mapping[str, Sequence[str]]) -> TranscriptionRequest:
         raise _invalid(error) from None
 
 
-def check_model(requested: str, name: str) -> None:
-    """Raise ServiceError for the name of a model that is not the one here."""
-    if requested not in (name, OPENAI_MODEL):
+def check_model(requested: str, name: str, candidates: Collection[str] = ()) -> None:
+    """Raise ServiceError for a name that is neither the model's here nor one of `candidates`."""
+    if requested not in (name, OPENAI_MODEL, *candidates):
         message = f"there is no model {quoted(requested)}; use {name} or {OPENAI_MODEL}"
         raise ServiceError(message, status=404, param="model", code="model_not_found")
 

@@ -73,6 +73,8 @@ class ServerState(AppState):
     limits: Limits
     scheduler: Scheduler
     uploads: UploadSpace
+    candidates: frozenset[str] = frozenset()
+    """The names of the models of which one was selected."""
     metrics: WhisperMetrics = field(default_factory=WhisperMetrics)
     started: float = field(default_factory=time.monotonic)
     live: int = 0

@@ -18,6 +18,7 @@ from hearth_serving.errors import (
     log_unexpected,
     outcome_of,
 )
+from hearth_serving.metrics import recorder
 from hearth_whisper.audio.pcm import PcmResampler
 from hearth_whisper.live import vad
 from hearth_whisper.live.messages import (
@@ -63,7 +64,7 @@ async def transcribe_stream(socket: WebSocket) -> None:
         outcome = "refused" if error.code == "starting" else outcome_of(error)
         await socket.send_denial_response(error_response(error))
     finally:
-        state.metrics.ended(outcome)
+        recorder(state.metrics, socket.scope).ended(outcome)
 
 
 async def _serve(socket: WebSocket, state: ServerState) -> str:
@@ -225,7 +226,7 @@ class _StreamConnection:
         return await self._messages.get()
 
     def _open_session(self, start: StartMessage) -> LiveSession:
-        on_latency = self._state.metrics.observe_final
+        on_latency = recorder(self._state.metrics, self._socket.scope).observe_final
         session = LiveSession(self._vad, self._scheduler, start, self._send, on_latency=on_latency)
         self._session = session
         self._start_task(self._send_results(session))

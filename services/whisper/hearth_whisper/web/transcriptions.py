@@ -13,12 +13,13 @@ from starlette.types import Send
 
 from hearth_serving.errors import ServiceError, error_response, outcome_of
 from hearth_serving.forms import Form, read_form
+from hearth_serving.metrics import recorder
 from hearth_serving.streaming import StreamedResponse
 from hearth_whisper.audio.decode import open_upload
 from hearth_whisper.recognition.transcription import FileTranscription, Transcript
 from hearth_whisper.web import formats
 from hearth_whisper.web.requests import TranscriptionRequest, check_model, read_request
-from hearth_whisper.web.state import ServerState
+from hearth_whisper.web.state import ServerState, WhisperMetrics
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ async def create_translation(request: Request) -> Response:
 async def _respond(request: Request, task: Task) -> Response:
     """Read the form; the response transcribes the file while it is sent."""
     state: ServerState = request.app.state.server
+    metrics = recorder(state.metrics, request.scope)
     form: Form | None = None
     try:
         form = await read_form(request, state.limits, state.uploads)
@@ -46,9 +48,9 @@ async def _respond(request: Request, task: Task) -> Response:
     except ServiceError as error:
         if form:
             form.close()
-        state.metrics.ended(outcome_of(error))
+        metrics.ended(outcome_of(error))
         return error_response(error)
-    return _TranscriptionResponse(state, form, fields, task)
+    return _TranscriptionResponse(state, metrics, form, fields, task)
 
 
 def _check(state: ServerState, form: Form, fields: TranscriptionRequest, task: Task) -> None:
@@ -63,28 +65,37 @@ def _check(state: ServerState, form: Form, fields: TranscriptionRequest, task: T
 
 
 def _check_model(state: ServerState, fields: TranscriptionRequest) -> None:
-    """Reject another model's name; before the selection, no name is known."""
+    """Reject another model's name; before the selection, no name is known.
+
+    A model that was not selected is a valid name: the selected one answers, and a header names it.
+    """
     if name := state.scheduler.describe().get("model"):
-        check_model(fields.model, str(name))
+        check_model(fields.model, str(name), state.candidates)
 
 
 class _TranscriptionResponse(StreamedResponse):
     """The response to one file."""
 
     def __init__(
-        self, state: ServerState, form: Form, fields: TranscriptionRequest, task: Task
+        self,
+        state: ServerState,
+        metrics: WhisperMetrics,
+        form: Form,
+        fields: TranscriptionRequest,
+        task: Task,
     ) -> None:
         super().__init__(state.limits, "the transcription did not finish")
-        self._state, self._form, self._fields, self._task = state, form, fields, task
+        self._state, self._metrics = state, metrics
+        self._form, self._fields, self._task = form, fields, task
         self._started_at, self._audio_s = time.monotonic(), 0.0
 
     def ended(self, outcome: str) -> None:
         """Delete the file, count the request and log its figures, never its text."""
         self._form.close()
         duration_s = time.monotonic() - self._started_at
-        self._state.metrics.ended(outcome)
+        self._metrics.ended(outcome)
         if outcome == "done":
-            self._state.metrics.observe_file(duration_s, self._audio_s)
+            self._metrics.observe_file(duration_s, self._audio_s)
         log.info(
             "%s %s audio_s=%.1f format=%s total_ms=%.0f",
             self._task,
@@ -111,6 +122,8 @@ class _TranscriptionResponse(StreamedResponse):
             transcription = await self._state.scheduler.transcribe_file(audio, options)
             async with aclosing(transcription) as output:
                 _check_model(self._state, self._fields)
+                if name := self._state.scheduler.describe().get("model"):
+                    self._more_headers = {"x-hearth-model": str(name)}
                 yield output
         finally:
             audio.close()

@@ -122,6 +122,8 @@ def test_a_missing_index_is_reported() -> None:
         wav(TONE.tobytes(), rate=0),
         wav(TONE.tobytes(), rate=0xFFFF_FFFF),
         wav(TONE.tobytes(), channels=0),
+        wav(TONE.tobytes(), bits=0),
+        wav(TONE.tobytes(), bits=65_535),
     ],
 )
 def test_other_files_are_rejected(data: bytes) -> None:

@@ -195,6 +195,7 @@ def open_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenServer:
             origins=frozenset(origins),
             scheduler=cast(Scheduler, scheduler),
             uploads=uploads,
+            candidates=frozenset({"small", "tiny.en"}),
         )
         failures: list[BaseException] = []
         listener = listen("127.0.0.1", 0, bounds)

@@ -112,9 +112,27 @@ async def test_metrics_count_outcomes_and_contain_no_names(server: RunningServer
     assert found["whisper_file_seconds_count", None] == 1
     assert found["whisper_final_latency_seconds_sum", None] == 0.25
     assert found["whisper_live", None] == found["whisper_upload_bytes", None] == 0
-    assert found["whisper_process_resident_memory_bytes", None] > 1e6
+    assert found["process_resident_memory_bytes", None] > 1e6
     for word in ("zanzibar", "kettle", "speech.wav"):
         assert word not in page
+
+
+async def test_the_canary_is_in_no_figure(server: RunningServer) -> None:
+    def figures(page: str) -> list[str]:
+        return [line for line in page.splitlines() if line.startswith("whisper_")]
+
+    before = figures((await server.client.get("/metrics")).text)
+    server.client.headers["x-hearth-canary"] = "1"
+    assert (await server.transcribe()).status_code == 200
+    assert (await server.transcribe(b"no audio")).status_code == 400
+    assert figures((await server.client.get("/metrics")).text) == before
+    status = (await server.client.get("/status")).json()
+    assert (status["requests"]["done"], status["file_s"]["n"]) == (0, 0)
+    del server.client.headers["x-hearth-canary"]
+    await server.transcribe()
+    assert (
+        'whisper_requests_total{outcome="done"} 1.0' in (await server.client.get("/metrics")).text
+    )
 
 
 async def test_the_server_stops_in_seconds_with_open_requests(open_server: OpenServer) -> None:

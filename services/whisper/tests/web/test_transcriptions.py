@@ -154,6 +154,13 @@ async def test_the_models_names(server: RunningServer, model: str) -> None:
     assert (await server.transcribe(model=model)).status_code == 200
 
 
+async def test_a_model_that_was_not_selected_is_answered_by_the_selected_one(
+    server: RunningServer,
+) -> None:
+    response = await server.transcribe(model="small")
+    assert (response.status_code, response.headers["x-hearth-model"]) == (200, "tiny.en")
+
+
 async def test_the_error_for_an_unknown_model_names_the_models(server: RunningServer) -> None:
     error = error_of(await server.transcribe(model="gpt-4o-transcribe"), 404)
     assert (error["param"], error["code"]) == ("model", "model_not_found")

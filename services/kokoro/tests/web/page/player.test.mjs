@@ -37,8 +37,8 @@ function serverOf(...events) {
 
 function runOf(server, output) {
   const heard = [];
-  const told = (name) => (value) => heard.push([name, value]);
-  const names = ["opened", "generated", "first", "segment", "stall", "noOutput"];
+  const told = (name) => (...values) => heard.push([name, values.length > 1 ? values : values[0]]);
+  const names = ["opened", "held", "generated", "first", "segment", "stall", "noOutput"];
   const callbacks = Object.fromEntries(names.map((name) => [name, told(name)]));
   const run = new SpeechPlayer(server, output, { input: "One. Two." }, 1000, callbacks);
   return { run, only: (name) => heard.filter(([what]) => what === name).map(([, v]) => v) };
@@ -61,12 +61,27 @@ test("each stall is counted and reported, like the first sound and the segments"
   await run.go();
   assert.deepEqual(only("stall"), [1, 2]);
   assert.equal(run.stalls, 2);
-  assert.deepEqual(only("first"), [380]);
+  assert.deepEqual(only("first"), [[380, 0]]);
   assert.deepEqual(only("segment"), ["One. ", "Two."]);
   assert.deepEqual(only("generated"), [5 / 9, 5 / 9, 1]);
   assert.equal(run.seconds, 3);
   assert.equal(server.request[0].response_format, "pcm");
   assert.equal(output.closed, 1);
+});
+
+test("a hold is announced, and then told with the first sound", async () => {
+  const output = staged({
+    end: (events) => {
+      events.first(4000);
+      events.over();
+    },
+  });
+  const held = [{ wait_ms: 2500 }, { audio: SECOND, text: "One. Two.", held_ms: 2400 }];
+  const { run, only } = runOf(serverOf(...held), output);
+  await run.go();
+  assert.deepEqual(only("held"), [2500]);
+  assert.deepEqual(only("first"), [[3000, 2400]]);
+  assert.equal(run.seconds, 1);
 });
 
 test("sound that arrived before an error is played to its end", async () => {

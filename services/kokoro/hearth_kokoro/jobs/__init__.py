@@ -1,0 +1,1 @@
+"""Long texts that become a file: kept on disk, and made while nobody speaks."""
