@@ -5,7 +5,21 @@ from pathlib import Path
 # For people and for the pages.
 ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
+# Beside it: each figure over the kept receipts; the page and `hearth doctor` read it.
+TREND = "trend.json"
+# Names the address that devices were told when the house was last converged.
+TRUST_CONFIG = Path("/etc/hearth/trust.json")
 DOWNLOADS = Path("/var/cache/hearth/downloads")
 PROGRAMS = Path("/var/lib/hearth/programs")
 # The one unit of the house that belongs to no service and to no part.
 FIREWALL_UNIT = "hearth-firewall.service"
+# The house as it was last converged, without secrets.
+HOUSE_FILE = Path("/etc/hearth/house.json")
+# What the last run of site.yml changed.
+LAST_RUN = Path("/var/lib/hearth/last-run.json")
+# The watcher's snapshot, metrics and socket, in memory; and what it remembers.
+WATCH_FOLDER = Path("/run/hearth-watch")
+WATCH_STATE = Path("/var/lib/hearth/watch")
+# It loads that one again, and opens the rules of Docker.
+FIREWALL_WATCH_UNIT = "hearth-firewall-watch.service"
+WATCH_UNIT = "hearth-watch.service"

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,19 +59,18 @@ class Project:
 
     def house(self) -> House:
         """Return everything that follows from the inventory, the secrets and this machine's GPU."""
-        catalogue, seen = self.catalogue(), graphics()
-        absent = {
-            name
-            for name, record in catalogue.services.items()
-            if record.enabled == "auto" and not seen.has(record.gpu)
-        }
-        return derive(catalogue, self.vault.names(), frozenset(absent))
+        return derive(self.catalogue(), self.vault.names(), graphics().has)
 
     def events(
-        self, argv: Sequence[str], log: Path, more: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        log: Path,
+        more: Mapping[str, str],
+        limit_s: float | None = None,
     ) -> Iterator[dict[str, Any]]:
         """Run a command here, with its output in a log; yield its events, and its exit code last.
 
+        After `limit_s` seconds it is killed.
         It writes each event as a line of JSON to the descriptor `{fd}`, which stands in `argv` or
         in `more`, its additional environment.
         """
@@ -87,11 +87,16 @@ class Project:
                 env={**os.environ, **{k: v.replace("{fd}", str(writer)) for k, v in more.items()}},
             )
             os.close(writer)
+            late = threading.Timer(limit_s or 0, process.kill)
+            late.daemon = True
+            if limit_s:
+                late.start()
             try:
                 for line in events:
                     yield json.loads(line)
                 yield {"kind": "end", "code": process.wait()}
             finally:
+                late.cancel()
                 # A caller that stops reading also stops the command.
                 process.terminate()
                 process.wait()

@@ -1,28 +1,43 @@
 """The state of each service and part, the addresses of the house, and how devices trust it."""
 
+import asyncio
 import functools
 import json
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import segno
-
-from hearth.catalogue.house import House, Part, Service
+from hearth.catalogue.house import Flow, House, Part, Service
 from hearth.clients import health
 from hearth.clients.endpoints import get_json, house_edge
+from hearth.clients.health import HealthResult
 from hearth.clients.models import PENDING, Overview, model_states
-from hearth.machine import engine, pki, systemd
+from hearth.machine import engine, outside, pki, probe, systemd
+from hearth.machine.environment import free_bytes
 from hearth.machine.facts import FactsError
-from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE
+from hearth.machine.other_firewalls import obstacles
+from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE, TRUST_CONFIG
 
 _TIMEOUT_S = 5
+# What people read for an outcome of the probe.
+_PROBLEMS = {
+    "open": "",
+    "silent": "no packet comes back in {:g} s",
+    "hung": "it takes the connection and does not answer in {:g} s",
+    "rejected": "it is rejected on the way",
+    "refused": "its port is closed",
+    "unreachable": "there is no route to it",
+}
 # A program that was restarted less than this long ago may end again.
 _LOOP_S = 10
 _WORDS = 160
+# `hearth status` warns below the first, and is red below the second.
+LITTLE_BYTES, FULL_BYTES = 5 * 2**30, 2**30
 # `hearth up` makes a new root in its last thirty days, and an intermediate long before that.
 _SOON = timedelta(days=30)
 _RENEWED = {
@@ -30,10 +45,20 @@ _RENEWED = {
     "intermediate": "`hearth up` renews it, and devices need no change",
 }
 
+AskUnit = Callable[
+    [str | None, str, outside.Processes], Awaitable[tuple[systemd.UnitState | None, str]]
+]
+"""Reads a unit with these processes: its state, None if not known yet, and its last lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One service or part; `since` is a Unix time, 0 when it never changed."""
+    """One service or part; `since` is a Unix time, 0 when it never changed.
+
+    `state` is why a service or part is not up: `stopped`, `loops` (it keeps exiting), `halted` (by
+    a signal), `silent` (its health does not answer in time), `unhealthy` or `unknown`; otherwise it
+    is empty.
+    """
 
     name: str
     kind: str
@@ -41,6 +66,8 @@ class Row:
     text: str
     since: int
     memory_bytes: int = 0
+    state: str = ""
+    cpu_s: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +88,10 @@ class Report:
 
 
 def look(house: House) -> Report:
-    """Check every unit and every health endpoint of the house at once."""
-    owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        rows = [*pool.map(_row, owners), _firewall()]
-    # Caddy renews those of the sites; only a run renews the root and the intermediate.
-    rows.append(Row("certificates", "part", *certificate_validity(datetime.now(UTC)), since=0))
+    """Check every unit, every health endpoint and every connection of the house at once."""
+    rows = look_at_rows(house)
     overview = models(house)
+    moves = [f"{line}; `hearth up` ends this note" for line in moved(house)]
     pending = [
         f"{alias.name}: {alias.text}"
         for alias in overview.aliases.values()
@@ -77,16 +101,106 @@ def look(house: House) -> Report:
         rows=rows,
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         accelerator=accelerator(),
-        pending=[*pending, *overview.notes],
+        pending=[*moves, *pending, *overview.notes],
         trust=trust_addresses(house),
         fingerprint=root_fingerprint(),
     )
 
 
+def look_at_rows(house: House) -> list[Row]:
+    """Return a row for each service and part, and for what belongs to none of them."""
+    return asyncio.run(_look_at_rows(house))
+
+
+async def _look_at_rows(house: House) -> list[Row]:
+    # What cannot be seen from outside is asked in threads, which mostly wait.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=16))
+    owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
+    found, loaded, tried = await asyncio.gather(
+        asyncio.gather(*(row_of(owner, unit_from_systemd) for owner in owners)),
+        asyncio.to_thread(firewall),
+        _try_needs(house),
+    )
+    return all_rows(house, [*found, loaded], tried, datetime.now(UTC))
+
+
+def all_rows(
+    house: House, rows: Sequence[Row], tried: Mapping[Flow, str], now: datetime
+) -> list[Row]:
+    """Add to the rows of programs those of connections, certificates and disks."""
+    found = [*rows]
+    if house.flows:
+        # A service that is down has its own row.
+        down = {row.name for row in rows if not row.up}
+        met = {
+            flow: problem
+            for flow, problem in tried.items()
+            if not down & {flow.source, flow.target}
+        }
+        found.append(Row("connections", "part", *judge_needs(house, met), since=0))
+    # Caddy renews those of the sites; only a run renews the root and the intermediate.
+    found.append(Row("certificates", "part", *certificate_validity(now), since=0))
+    found.append(Row("disk", "part", *disk_space(house), since=0))
+    return found
+
+
 def models(house: House) -> Overview:
     """Return each model and alias of the house as it is now."""
     fetch = functools.partial(get_json, within_s=_TIMEOUT_S)
-    return model_states(house, engine.read_file, fetch, datetime.now(UTC))
+    return model_states(house, outside.read_file, fetch, datetime.now(UTC))
+
+
+def try_needs(house: House) -> dict[Flow, str]:
+    """Send a request along each need, as the instance that needs does; return the problems.
+
+    All at once, each within the time that the other service has for its health; the text of one
+    that was answered is empty.
+    """
+    return asyncio.run(_try_needs(house))
+
+
+async def _try_needs(house: House) -> dict[Flow, str]:
+    problems = await asyncio.gather(*(try_need(house, flow) for flow in house.flows))
+    return dict(zip(house.flows, problems, strict=True))
+
+
+async def try_need(house: House, flow: Flow) -> str:
+    """Send a request along one need, and return the problem if there is one."""
+    service = house.services.get(flow.target)
+    # Only a service's own port is known to answer requests.
+    own = service.health if service and urlsplit(service.url).port == flow.port else None
+    within_s = max(probe.WITHIN_S, own.within_s) if own else probe.WITHIN_S
+    try:
+        (connection,) = outside.sockets(house.services[flow.source].instance, 1)
+    except PermissionError:
+        return "only root can try it"
+    except OSError as error:
+        return str(error)
+    path = own.path if own else ""
+    with connection:
+        outcome = await health.reach(connection, flow.target_address, flow.port, path, within_s)
+    return _PROBLEMS.get(outcome, outcome).format(
+        probe.WITHIN_S if outcome == "silent" else within_s
+    )
+
+
+def judge_needs(house: House, tried: Mapping[Flow, str]) -> tuple[bool, str]:
+    """Return whether all needs of `try_needs` were answered, and a line about those that were not.
+
+    Where another firewall is the cause, the line says what to do.
+    """
+    problems = {flow: problem for flow, problem in tried.items() if problem}
+    if not problems:
+        return (
+            True,
+            f"{len(tried)} of {len(tried)} answer" if tried else "not tried: services are down",
+        )
+    text = "; ".join(f"{flow.source} to {flow.target}: {why}" for flow, why in problems.items())
+    # Parts are on the machine, which no rule for forwarded packets separates from its instances.
+    between = {flow for flow in tried if flow.target in house.services}
+    if len(between) > 1 and between <= problems.keys():
+        text = f"no instance reaches another: {next(iter(problems.values()))}"
+    return False, ": ".join([text, *obstacles(house.machine.instances)[:1]])
 
 
 def accelerator() -> str:
@@ -101,27 +215,59 @@ def accelerator() -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found.items())
 
 
-def _row(owner: Service | Part) -> Row:
+async def row_of(owner: Service | Part, ask: AskUnit) -> Row:
+    """Look at one service or part from outside; `ask` is called where that does not explain it."""
     if isinstance(owner, Service) and owner.runtime == "external":
-        up, text = _health(owner)
-        return Row(owner.name, "external", up, text, 0)
+        state, text = _health(await health.look(owner.url, owner.health))
+        return Row(owner.name, "external", not state, text, 0, state=state)
     instance = owner.instance if isinstance(owner, Service) else None
-    kind = "service" if instance else "part"
+    answer = await health.look(owner.url, owner.health) if owner.url and owner.health else None
+    seen = outside.processes(instance, owner.unit)
+    kind, unit, log = "service" if instance else "part", None, ""
+    if not seen.pids or time.time() - seen.since < _LOOP_S:
+        try:
+            unit, log = await ask(instance, owner.unit, seen)
+        except engine.EngineError as error:
+            # Work that was done proves more than a look at the unit.
+            if answer is None or not answer.healthy:
+                return Row(owner.name, kind, False, str(error), seen.since, state="unknown")
+    state, text = _judge(seen, answer, unit, log)
+    since = seen.since or (unit.since if unit else 0)
+    return Row(owner.name, kind, not state, text, since, seen.memory_bytes, state, seen.cpu_s)
+
+
+async def unit_from_systemd(
+    instance: str | None, name: str, _seen: outside.Processes
+) -> tuple[systemd.UnitState | None, str]:
+    """Return the state of a unit, and the last lines of its log if it keeps exiting."""
+    return await asyncio.to_thread(read_unit, instance, name)
+
+
+def read_unit(instance: str | None, name: str) -> tuple[systemd.UnitState, str]:
+    """Return what `unit_from_systemd` does; it takes up to a second."""
+    unit = systemd.unit_state(instance, name)
     try:
-        unit = systemd.unit_state(instance, owner.unit)
-        memory = engine.state(instance).memory_bytes if instance else 0
-    except engine.EngineError as error:
-        return Row(owner.name, kind, False, str(error), 0)
-    if _loops(unit):
-        up, text = False, _why(instance, owner.unit, unit)
-    elif unit.up and isinstance(owner, Service):
-        up, text = _health(owner)
-    else:
-        up, text = unit.up, "up" if unit.up else f"{unit.active} ({unit.sub}, {unit.result})"
-    return Row(owner.name, kind, up, text, unit.since, memory)
+        return unit, systemd.last_log_lines(instance, name) if _loops(unit) else ""
+    except engine.EngineError:
+        return unit, ""
 
 
-def _firewall() -> Row:
+def _judge(
+    seen: outside.Processes, answer: HealthResult | None, unit: systemd.UnitState | None, log: str
+) -> tuple[str, str]:
+    """Return the state of a row, empty for up, and its text."""
+    if unit is not None and _loops(unit):
+        return "loops", _why(unit, log)
+    if unit is not None and not unit.up:
+        return "stopped", f"{unit.active} ({unit.sub}, {unit.result})"
+    if seen.halted:
+        return "halted", "its process was halted by a signal (SIGSTOP) and does nothing"
+    if answer is not None:
+        return _health(answer)
+    return ("", "up") if seen.pids or unit else ("stopped", "its program is not running")
+
+
+def firewall() -> Row:
     """Return whether the house's ruleset is loaded; it has no record of its own."""
     name = "firewall"
     try:
@@ -153,20 +299,17 @@ def _loops(unit: systemd.UnitState) -> bool:
     return unit.restarts >= health.RESTART_LIMIT and fresh
 
 
-def _why(instance: str | None, name: str, unit: systemd.UnitState) -> str:
+def _why(unit: systemd.UnitState, log: str) -> str:
     """Return how often a program has exited, how, and the last lines of its log."""
     text = f"keeps exiting ({unit.restarts + 1} times; {unit.exit or unit.result})"
-    try:
-        words = systemd.last_log_lines(instance, name)
-    except engine.EngineError:
-        words = ""
-    short = words if len(words) <= _WORDS else f"{words[: _WORDS - 1]}…"
+    short = log if len(log) <= _WORDS else f"{log[: _WORDS - 1]}…"
     return f"{text}: {short}" if short else text
 
 
-def _health(service: Service) -> tuple[bool, str]:
-    result = health.check(service)
-    return result.healthy, result.reason or "up"
+def _health(result: HealthResult) -> tuple[str, str]:
+    """Return the state of a row, and its text."""
+    state = "silent" if result.late else "unhealthy"
+    return "" if result.healthy else state, result.reason or "up"
 
 
 def trust_addresses(house: House) -> list[str]:
@@ -179,6 +322,21 @@ def trust_addresses(house: House) -> list[str]:
     except FactsError:
         # A machine without a link: the name works again when the link is back.
         return named
+
+
+def moved(house: House) -> list[str]:
+    """Return what to change on devices if the address is not that of the last run."""
+    try:
+        before = str(json.loads(TRUST_CONFIG.read_text(encoding="utf-8"))["address"])
+        now = house_edge(house).address
+    except (OSError, ValueError, KeyError, TypeError, FactsError):
+        return []
+    if before == now:
+        return []
+    return [
+        f"the house's address was {before} and is now {now}: where {before} is entered as the DNS "
+        f"server, in the router or on a device, enter {now}"
+    ]
 
 
 def root_fingerprint() -> str:
@@ -205,8 +363,34 @@ def certificate_validity(now: datetime, folder: Path = ROOT_CERTIFICATE.parent) 
     return True, f"good until {min(ends.values()):%Y-%m-%d}"
 
 
+def free_space(house: House) -> dict[str, int]:
+    """Return the free bytes of each disk with data of the house, by a folder on it."""
+    return {folder: free_bytes(Path(folder)) for folder in data_folders(house)}
+
+
+def data_folders(house: House) -> list[str]:
+    """Return the folders with data of the house, each of which may be on a disk of its own."""
+    own = (volume.from_folder for one in house.services.values() for volume in one.volumes)
+    return [*dict.fromkeys(["/var", *filter(None, own)])]
+
+
+def disk_space(house: House) -> tuple[bool, str]:
+    """Return whether the fullest disk with data of the house has room, and how much.
+
+    Instances have no quotas, so any of them can fill it.
+    """
+    free = free_space(house)
+    folder = min(free, key=free.__getitem__)
+    text = f"{free[folder] / 2**30:.1f} GiB free on the disk of {folder}"
+    if free[folder] < LITTLE_BYTES:
+        text += ": free some, before programs cannot store what people write"
+    return free[folder] >= FULL_BYTES, text
+
+
 def qr_code(address: str) -> str:
     """Return a QR code for a terminal, in half blocks, to be photographed with a phone."""
+    import segno
+
     drawn = StringIO()
     # Micro codes are smaller, and phones do not read them.
     segno.make(address, micro=False).terminal(drawn, compact=True, border=2)

@@ -75,10 +75,22 @@ class ChatEvent:
     @property
     def text(self) -> str:
         """Its piece of the answer."""
+        return self._delta("response.output_text.delta")
+
+    @property
+    def thought(self) -> str:
+        """Its piece of the thought before the answer, which the page folds."""
+        return self._delta("response.reasoning_text.delta")
+
+    @property
+    def is_piece(self) -> bool:
+        """Whether it has a piece of the thought or of the answer."""
+        return bool(self.text or self.thought)
+
+    def _delta(self, kind: str) -> str:
         if self.kind != "response:completion" or not isinstance(self.data, dict):
             return ""
-        is_text = self.data.get("type") == "response.output_text.delta"
-        return str(self.data.get("delta") or "") if is_text else ""
+        return str(self.data.get("delta") or "") if self.data.get("type") == kind else ""
 
     @property
     def error(self) -> str:
@@ -227,14 +239,15 @@ def send_message(
     *,
     after: Turn | None = None,
     files: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[str] = (),
     kept: bool = True,
     titled: bool = False,
     max_tokens: int | None = None,
 ) -> Turn:
     """Send a message, in a new chat or `after` a turn of one; a chat that is not `kept` is dropped.
 
-    `files` are pictures and documents in the page's own form; with `titled` the model names the
-    chat.
+    `files` are pictures and documents in the page's own form, `tools` the ids of tools that the
+    model may call; with `titled` the model names the chat.
     """
     answer = str(uuid.uuid4())
     chat = after.chat if after else ("" if kept else f"temporary:{connection.id}")
@@ -245,6 +258,7 @@ def send_message(
         "background_tasks": {"title_generation": True} if titled else {},
         "params": {"max_tokens": max_tokens} if max_tokens else {},
         **({"chat_id": chat} if chat else {}),
+        **({"tool_ids": list(tools)} if tools else {}),
         # Pictures belong to the message only.
         "files": [file for file in files if file["type"] != "image"] or None,
         # Of a stored chat the server knows the earlier messages.
@@ -268,16 +282,21 @@ class ChatAnswer:
         return "".join(event.text for event in self.events)
 
     @property
+    def thought(self) -> str:
+        """The thought before it."""
+        return "".join(event.thought for event in self.events)
+
+    @property
     def pieces(self) -> list[ChatEvent]:
-        """The events with its pieces."""
-        return [event for event in self.events if event.text]
+        """The events with its pieces, of the thought or of the text."""
+        return [event for event in self.events if event.is_piece]
 
     @property
     def first_s(self) -> float:
         """After how many seconds its first piece arrived."""
         if not self.pieces:
             kinds = sorted({event.kind for event in self.events})
-            raise ClientError(f"no text arrived, only {kinds}")
+            raise ClientError(f"nothing of an answer arrived, only {kinds}")
         return self.pieces[0].at_s - self.turn.asked_s
 
     @property

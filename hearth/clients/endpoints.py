@@ -179,6 +179,14 @@ def house_edge(house: House) -> Edge:
     return Edge(address, ROOT_CERTIFICATE)
 
 
+def lan_address(house: House) -> str | None:
+    """Return the house's address on the LAN; None where the machine has none."""
+    try:
+        return house_edge(house).address
+    except facts.FactsError:
+        return None
+
+
 def body_until(response: httpx.Response, deadline: float) -> Iterator[bytes]:
     """Yield a body piece by piece; httpx bounds each read, TimeoutError all of them."""
     for chunk in response.iter_bytes():

@@ -5,7 +5,8 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -23,6 +24,8 @@ _JOURNAL_S = 20
 # Ollama logs one such line per device when it starts.
 _DEVICE_LINE = "inference compute"
 _PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\S+)')
+# The fields of a thought: LiteLLM's and Ollama's.
+_THOUGHT = ("reasoning_content", "reasoning")
 # Mesa's and Google's Vulkan drivers that compute on the processor.
 _SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader", "softpipe")
 
@@ -31,7 +34,9 @@ _SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader", "softpipe")
 class Sample:
     """One streamed answer: times in ms from the request; `error` is empty when it is complete.
 
-    `tokens_per_s` counts the tokens after the first; None when it cannot be measured.
+    A first token is one of a thought or of the answer; `answer_ms` is of the answer's own first
+    token, None without any. `tokens_per_s` counts the tokens after the first; None when it cannot
+    be measured.
     """
 
     endpoint: str
@@ -41,6 +46,75 @@ class Sample:
     tokens_per_s: float | None
     answered_by: str | None
     error: str = ""
+    answer_ms: float | None = None
+
+    @property
+    def thought_alone(self) -> bool:
+        """Whether it ended before its answer started."""
+        return not self.error and self.answer_ms is None
+
+
+def thought(message: Mapping[str, Any]) -> str:
+    """Return the thought in a message or in a piece of one, as far as it has one."""
+    return next((str(text) for field in _THOUGHT if (text := message.get(field))), "")
+
+
+def thought_alone(model: str) -> str:
+    """Return what to tell a person whose answer ended before the model had done thinking."""
+    return (
+        f"{model} ended in thought alone: allow more tokens, or less thought (`reasoning_effort` "
+        "of a request, `thinking` of an alias in inventory/aliases.yml)"
+    )
+
+
+def least_thought(model: Model) -> dict[str, str]:
+    """Return the fields of a request that turn off a model's thinking, where it has any."""
+    stops = "thinking" in model.capabilities and not model.always_thinks
+    return {"reasoning_effort": "none"} if stops else {}
+
+
+@dataclass(slots=True)
+class Reply:
+    """A streamed answer, put together from its events."""
+
+    text: str = ""
+    thought: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    finish: str = ""
+    models: list[str] = field(default_factory=list)
+
+    @property
+    def model(self) -> str:
+        """The model that the first event names."""
+        return self.models[0] if self.models else ""
+
+    @property
+    def started(self) -> bool:
+        """Whether a token of any kind has arrived."""
+        return bool(self.text or self.thought or self.calls)
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Add one event of OpenAI's stream."""
+        if (model := event.get("model")) and model not in self.models:
+            self.models.append(model)
+        for choice in event.get("choices") or ():
+            delta = choice.get("delta") or {}
+            self.finish = choice.get("finish_reason") or self.finish
+            self.text += delta.get("content") or ""
+            self.thought += thought(delta)
+            for piece in delta.get("tool_calls") or ():
+                self._add_call(piece)
+
+    def _add_call(self, piece: Mapping[str, Any]) -> None:
+        """Add a piece of a call: the first has its name, all have parts of its arguments."""
+        index, function = int(piece.get("index") or 0), piece.get("function") or {}
+        while len(self.calls) <= index:
+            empty = {"name": "", "arguments": ""}
+            self.calls.append({"id": "", "type": "function", "function": empty})
+        call = self.calls[index]
+        call["id"] = piece.get("id") or call["id"]
+        call["function"]["name"] += function.get("name") or ""
+        call["function"]["arguments"] += function.get("arguments") or ""
 
 
 Measure = Callable[[str, int], Awaitable[Sample]]
@@ -54,6 +128,7 @@ class _Answer:
     """One streamed answer so far."""
 
     first_s: float | None = None
+    answer_s: float | None = None
     last_s: float = 0.0
     pieces: int = 0
     tokens: int | None = None
@@ -80,29 +155,36 @@ class _Answer:
             self.error = f"not an answer: {text[:100]}"
             return
         self.answered_by = event.get("model") or self.answered_by
-        # Reasoning tokens count, too.
-        if any(delta.get(key) for key in ("content", "reasoning_content", "reasoning")):
+        answers = bool(delta.get("content") or delta.get("tool_calls"))
+        if answers or thought(delta):
             self.pieces += 1
             self.last_s = at_s
             self.first_s = at_s if self.first_s is None else self.first_s
+        if answers and self.answer_s is None:
+            self.answer_s = at_s
 
     def sample(self, endpoint: str, total_s: float) -> Sample:
         """Return the figures of the whole answer."""
         error = self.error or ("" if self.finished else "the stream ended early")
         tokens = self.tokens if self.tokens is not None else self.pieces
         first_ms = speed = None
+        answer_ms = None if self.answer_s is None else self.answer_s * 1000
         if self.first_s is None:
             error = error or "an answer without a single token"
         else:
             first_ms, took_s = self.first_s * 1000, self.last_s - self.first_s
             speed = (tokens - 1) / took_s if took_s >= _MIN_GENERATION_S else None
-        return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, self.answered_by, error)
+        by = self.answered_by
+        return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, by, error, answer_ms)
 
 
 def measurer(
-    client: httpx.AsyncClient, endpoint: Endpoint, clock: Callable[[], float] = time.perf_counter
+    client: httpx.AsyncClient,
+    endpoint: Endpoint,
+    clock: Callable[[], float] = time.perf_counter,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Measure:
-    """Return a function that measures an endpoint over one kept-alive client."""
+    """Return a function that measures an endpoint over one client; `more` is in each request."""
     url, headers = endpoint.url.rstrip("/") + PATH, endpoint.authorization
 
     async def measure(prompt: str, max_tokens: int) -> Sample:
@@ -114,6 +196,7 @@ def measurer(
             "temperature": 0,
             "stream": True,
             "stream_options": {"include_usage": True},
+            **more,
         }
         try:
             # httpx bounds each read; a slow stream would outlive any of its timeouts.
@@ -174,17 +257,21 @@ def local_model(house: House, name: str) -> Model:
 
 
 def direct_and_gateway(
-    client: httpx.AsyncClient, house: House, model: Model, key: str
+    client: httpx.AsyncClient,
+    house: House,
+    model: Model,
+    key: str,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[Measure, Measure]:
     """Return what measures a model directly at its server, and through the gateway.
 
-    Both are called from the machine over plain HTTP and by the path that the gateway calls, too, so
-    that the gateway is the only difference.
+    `more` is in each request. Both are called from the machine over plain HTTP and by the path that
+    the gateway calls, too, so that the gateway is the only difference.
     """
     server, gateway = house.services[model.service or ""], gateway_of(house)
     direct = Endpoint("direct", server.url, model.id, call_s=CALL_S)
     routed = Endpoint("gateway", gateway.url, model.name, key, call_s=CALL_S)
-    return measurer(client, direct), measurer(client, routed)
+    return measurer(client, direct, more=more), measurer(client, routed, more=more)
 
 
 def server_api(client: httpx.AsyncClient, house: House, model: Model) -> JsonCall:

@@ -17,6 +17,7 @@ _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
 # The puller writes every minute, also when idle.
 _STALE_AFTER = timedelta(minutes=3)
+_OVERDUE = timedelta(days=1)
 _MOST = 2**63
 # A program that Hearth installed has a list of its files.
 _LIST = "/var/lib/hearth/programs/{program}/current/.hearth-manifest.json"
@@ -30,7 +31,10 @@ Entries = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """The state of one model; its bytes are of its download, `eta_s` is set only during it."""
+    """The state of one model; its bytes are of its download, `eta_s` is set only during it.
+
+    `context` is in tokens. `failing_since` is an ISO time, empty unless all tries since failed.
+    """
 
     name: str
     id: str
@@ -44,6 +48,9 @@ class ModelState:
     eta_s: float | None = None
     reason: str = ""
     digest: str | None = None
+    context: int | None = None
+    capabilities: tuple[str, ...] = ()
+    failing_since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,7 @@ class AliasState:
     answered_by: str | None
     reason: str = ""
     waits_for: str | None = None
+    failing_since: str = ""
 
     @property
     def text(self) -> str:
@@ -70,6 +78,17 @@ class AliasState:
             return f"not offered: {self.reason}"
         why = f": {self.reason}" if self.reason else ""
         return f"pending, {self.percent} %{why}"
+
+    def overdue(self, now: datetime) -> str:
+        """Return what to tell a person if the download has failed for a day, else nothing."""
+        try:
+            since = datetime.fromisoformat(self.failing_since).astimezone(UTC)
+        except ValueError:
+            return ""
+        if now - since < _OVERDUE:
+            return ""
+        when = f"the download of {self.waits_for} has failed since {since:%Y-%m-%d %H:%M} UTC"
+        return f"{when}: {self.reason}" if self.reason else when
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +124,15 @@ def model_states(house: House, read: ReadFile, fetch: FetchJson, now: datetime) 
 
 def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
     """Return the state of one model; `entry` is its server's status, if there is one."""
-    known = ModelState(model.name, model.id, model.provider, model.kind, WAITING)
+    known = ModelState(
+        model.name,
+        model.id,
+        model.provider,
+        model.kind,
+        WAITING,
+        context=model.context,
+        capabilities=model.capabilities,
+    )
     if not model.usable:
         # A server may have a model on disk that no alias or consumer can call.
         here = "on disk, and " if entry and entry.get("state") == READY else ""
@@ -135,7 +162,9 @@ def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
     if first.state in _ANSWER:
         return AliasState(alias.name, READY, 100, answered_by)
     reason = f"{first.name}: {first.reason}" if first.state == FAILED else ""
-    return AliasState(alias.name, PENDING, first.percent, answered_by, reason, first.name)
+    return AliasState(
+        alias.name, PENDING, first.percent, answered_by, reason, first.name, first.failing_since
+    )
 
 
 def _entries(
@@ -222,4 +251,5 @@ def _entry(raw: Mapping[str, Any]) -> dict[str, Any]:
         "state": one_line(raw.get("state") or WAITING),
         "reason": one_line(raw.get("reason") or ""),
         "digest": raw.get("digest") and one_line(raw["digest"]),
+        "failing_since": one_line(raw.get("failing_since") or ""),
     }

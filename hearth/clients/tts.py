@@ -16,6 +16,7 @@ from hearth.clients.sound import Chunk, FirstSound, duration, first_sound
 PATH = "/v1/audio/speech"
 MODEL = "kokoro"
 VOICE = "af_heart"
+HELD_HEADER = "x-hearth-held-ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class SpeechRequest:
     voice: str = VOICE
     format: str = "pcm"
     streamed: bool = True
+    early: bool = False
+    """Whether it starts at once where the server would wait so that it does not stall."""
 
     def body(self, model: str = MODEL) -> dict[str, Any]:
         """Return the request as OpenAI's endpoint takes it."""
@@ -35,6 +38,7 @@ class SpeechRequest:
             "voice": self.voice,
             "response_format": self.format,
             "stream": self.streamed,
+            **({"early": True} if self.early else {}),
         }
 
 
@@ -43,6 +47,8 @@ class Speech:
     """One answer: its sound with the times of arrival, in seconds from the request."""
 
     chunks: Sequence[Chunk]
+    held_s: float = 0.0
+    """For how long the server held its first sound back, so that nothing stalls."""
 
     @property
     def last_s(self) -> float:
@@ -64,6 +70,20 @@ class Speech:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrivingSpeech:
+    """One answer whose sound is still arriving, held back by the server for `held_s`."""
+
+    held_s: float
+    chunks: Iterator[Chunk]
+
+
+def held_ms(response: httpx.Response) -> float:
+    """Return for how long a server held its first sound back; 0 where it does not report it."""
+    value = response.headers.get(HELD_HEADER, "")
+    return float(value) if value.isdecimal() else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class TtsClient:
     """Calls one TTS server; each answer ends within the endpoint's `call_s`."""
 
@@ -75,10 +95,11 @@ class TtsClient:
 
     @contextmanager
     def stream(
-        self, client: httpx.Client, text: str, *, streamed: bool = True
-    ) -> Iterator[Iterator[Chunk]]:
+        self, client: httpx.Client, text: str, *, streamed: bool = True, early: bool = False
+    ) -> Iterator[ArrivingSpeech]:
         """Request a text as 24 kHz PCM and yield its sound as it arrives, all within `call_s`."""
-        body, server = SpeechRequest(text, streamed=streamed).body(), self.endpoint
+        body = SpeechRequest(text, streamed=streamed, early=early).body()
+        server = self.endpoint
         start = time.perf_counter()
 
         def chunks(response: httpx.Response) -> Iterator[Chunk]:
@@ -98,26 +119,32 @@ class TtsClient:
             if not response.is_success:
                 text = one_line(response.read().decode(errors="replace"))
                 raise ClientError(f"{server.name}: HTTP {response.status_code}: {text}")
-            yield chunks(response)
+            yield ArrivingSpeech(held_ms(response) / 1000, chunks(response))
 
     def speak(
-        self, client: httpx.Client, text: str, *, streamed: bool = True, until_sound: bool = False
+        self,
+        client: httpx.Client,
+        text: str,
+        *,
+        streamed: bool = True,
+        until_sound: bool = False,
+        early: bool = False,
     ) -> Speech:
         """Request a text and read all its speech; `until_sound` leaves at the first sound."""
         found: list[Chunk] = []
-        with self.stream(client, text, streamed=streamed) as chunks:
-            for chunk in chunks:
+        with self.stream(client, text, streamed=streamed, early=early) as arriving:
+            for chunk in arriving.chunks:
                 found.append(chunk)
                 if until_sound and first_sound(found):
                     break
-        return Speech(found)
+        return Speech(found, arriving.held_s)
 
     def speak_together(self, texts: Sequence[str]) -> list[Speech]:
-        """Request several texts at the same time, each over a connection of its own."""
+        """Request several texts at once, each over a connection of its own, to start early."""
 
         def one(text: str) -> Speech:
             with self.open() as client:
-                return self.speak(client, text)
+                return self.speak(client, text, early=True)
 
         with ThreadPoolExecutor(len(texts)) as pool:
             return list(pool.map(one, texts))

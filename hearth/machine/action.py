@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from hearth import progress
+
 
 class HouseAction(ActionBase):  # type: ignore[misc]
     """Check the task's arguments, call `work`, and report its errors in one line.
@@ -26,6 +28,7 @@ class HouseAction(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> Any:
         """Work; in check mode, only return what would be done."""
         result = super().run(tmp, task_vars)
+        progress.work_at(str((task_vars or {}).get("inventory_hostname", "")))
         _, params = self.validate_argument_spec(self.arguments, **self.rules)
         try:
             return result | self.work(params, write=not self._task.check_mode)

@@ -8,22 +8,21 @@ ordinary systemd units there.
 
 import contextlib
 import functools
+import json
 import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, AnyStr, Generic, NamedTuple
 
-# pylxd warns about every attribute that is newer than itself; Incus has many.
-os.environ.setdefault("PYLXD_WARNINGS", "none")
-
-import pylxd
-import pylxd.exceptions
-import requests
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
 
+# pylxd warns about every attribute that is newer than itself; Incus has many. It is imported where
+# it is used: half of the start and a fifth of the memory of a program that only looks.
+os.environ.setdefault("PYLXD_WARNINGS", "none")
 SOCKET = "/var/lib/incus/unix.socket"
 # The storage pool with the instances and their data.
 POOL = "hearth"
@@ -59,14 +58,6 @@ Output = Ended[bytes]
 Completed = Ended[str]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """An instance's state in Incus; `memory_bytes` is its use now."""
-
-    running: bool
-    memory_bytes: int
-
-
 def execute(
     instance: str | None, argv: Sequence[str], *, timeout: float, stdin: str | bytes | None = None
 ) -> Completed:
@@ -91,6 +82,27 @@ def execute(
     return Completed(done.returncode, *texts)
 
 
+def run_program(
+    instance: str | None,
+    program: ModuleType,
+    request: Mapping[str, Any],
+    *,
+    timeout: float,
+    prefix: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Run a whole program there, which needs only Python; return the JSON that it prints.
+
+    Raises:
+        EngineError: as `execute`, or the program failed.
+    """
+    text = Path(str(program.__file__)).read_text(encoding="utf-8")
+    argv = [*prefix, "/usr/bin/python3", "-I", "-c", text]
+    done = execute(instance, argv, timeout=timeout, stdin=json.dumps(request))
+    if done.returncode:
+        raise EngineError(f"{_name(instance)}: the probe failed: {done.stderr}")
+    return dict(json.loads(done.stdout))
+
+
 def read_file(instance: str | None, path: str) -> str:
     """Return the text of a file; EngineError without such a file or instance."""
     done = execute(instance, ["/bin/cat", "--", path], timeout=READ_S)
@@ -105,17 +117,20 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
     return EngineError(f"{_name(instance)}: {action}: {lines[-1]}")
 
 
-def state(instance: str) -> State:
-    """Return the state of one instance; EngineError without the instance or the engine."""
-    found = _bounded(instance, lambda: _client().instances.get(instance).state(), READ_S)
-    return State(found.status == "Running", int((found.memory or {}).get("usage", 0)))
+def is_running(instance: str) -> bool:
+    """Return whether an instance runs; EngineError without the instance or the engine."""
+    return bool(
+        _bounded(instance, lambda: _client().instances.get(instance).status, READ_S) == "Running"
+    )
 
 
 def data_volumes(client: Any) -> dict[str, Any]:
     """Return the volumes with the house's data, by name, as pylxd has them."""
+    from pylxd.exceptions import NotFound
+
     try:
         pool = client.storage_pools.get(POOL)
-    except pylxd.exceptions.NotFound:
+    except NotFound:
         return {}
     return {volume.name: volume for volume in pool.volumes.all() if volume.type == "custom"}
 
@@ -229,6 +244,8 @@ def _run_here(argv: Sequence[str], seconds: float, stdin: bytes) -> Output:
 def _client() -> Any:
     if not os.path.exists(SOCKET):
         raise FileNotFoundError(SOCKET)
+    import pylxd
+
     return pylxd.Client(endpoint=SOCKET)
 
 
@@ -258,11 +275,12 @@ def explained(name: str, error: BaseException) -> EngineError:
     """Return the error for a person of what pylxd raised."""
     if isinstance(error, EngineError):
         return error
-    if isinstance(error, pylxd.exceptions.NotFound):
+    from pylxd.exceptions import ClientConnectionFailed, NotFound
+
+    if isinstance(error, NotFound):
         return EngineError(f"{name}: no such instance: run `hearth up` to make it")
-    if isinstance(
-        error, pylxd.exceptions.ClientConnectionFailed | requests.ConnectionError | OSError
-    ):
+    # All errors of requests, which pylxd uses, are among those of the system.
+    if isinstance(error, ClientConnectionFailed | OSError):
         return EngineError(
             f"{name}: Incus does not answer on {SOCKET}: run this on the house, as root"
         )

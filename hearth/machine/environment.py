@@ -6,7 +6,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +20,15 @@ from hearth.machine.facts import (
     listeners,
     text_of,
 )
+from hearth.machine.other_firewalls import obstacles
 from hearth.machine.probe import answer
 
-# Hearth masks this unit, so that Debian's own Caddy does not start.
-MASK = "etc/systemd/system/caddy.service"
+# Hearth masks these units of the packages that it installs: it has units of its own for them.
+UNITS = "etc/systemd/system"
+MASKED: Mapping[str, str] = {
+    f"{package}.service": package
+    for package in ("caddy", "prometheus-blackbox-exporter", "prometheus-node-exporter")
+}
 _NVIDIA = "0x10de"
 # The variable's name is the standard's; its fifth byte is the value.
 _SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -41,7 +46,8 @@ class Environment:
     that another resolver resolves: the server to a name and its address. `locked_out` is true with
     an NVIDIA card and Secure Boot. `clock` is None, `early` for a time before this Debian's
     release, or `free` without synchronisation. `free_bytes` is per folder of the user's own that
-    models are stored in. `own_caddy` is true if Hearth's mask would replace a unit of the user's.
+    models are stored in. `own_units` are units of the user's that Hearth's masks would replace.
+    `obstacles` are lines about other firewalls that would stop packets of the house.
     """
 
     root: bool = True
@@ -52,7 +58,8 @@ class Environment:
     locked_out: bool = False
     clock: str | None = None
     free_bytes: Mapping[str, int] = field(default_factory=dict)
-    own_caddy: bool = False
+    own_units: tuple[str, ...] = ()
+    obstacles: tuple[str, ...] = ()
 
 
 def read_environment(house: House, facts: Facts, root: Path = Path("/")) -> Environment:
@@ -66,8 +73,9 @@ def read_environment(house: House, facts: Facts, root: Path = Path("/")) -> Envi
         claims=claims(house, facts),
         locked_out=nvidia_on_bus(root) and secure_boot(root),
         clock=clock(root),
-        free_bytes={path: _free(Path(path)) for path in folders if path not in (None, "/var")},
-        own_caddy=has_own_caddy(root),
+        free_bytes={path: free_bytes(Path(path)) for path in folders if path not in (None, "/var")},
+        own_units=tuple(own_units(root)),
+        obstacles=tuple(obstacles(house.machine.instances, root)),
     )
 
 
@@ -91,12 +99,23 @@ def networks() -> Iterable[tuple[str, str]]:
 
 def claims(house: House, facts: Facts) -> dict[str, tuple[str, str]]:
     """Query other resolvers for names that only this house should resolve, before it is built."""
-    wanted, domain = [site.fqdn for site in house.sites], house.machine.domain
+    domain = house.machine.domain
     others = [f"{word}.{domain}" for word in (socket.gethostname().split(".")[0], *_ROUTER_NAMES)]
-    # Some providers resolve every name, which is no claim to this domain.
-    nonsense = f"hearth-{secrets.token_hex(6)}.{domain}"
-    names = [nonsense, *wanted, *others]
     servers = () if facts.built else facts.upstream_dns
+    return foreign_answers(house, servers, facts.lan_address, others)
+
+
+def foreign_answers(
+    house: House, servers: Sequence[str], own_address: str, others: Sequence[str] = ()
+) -> dict[str, tuple[str, str]]:
+    """Return the first name of the house that each server answers with a foreign address.
+
+    Of the names in `others` every answer is foreign. A server that resolves every name is left out.
+    """
+    wanted = [site.fqdn for site in house.sites]
+    # Some providers resolve every name, which is no claim to this domain.
+    nonsense = f"hearth-{secrets.token_hex(6)}.{house.machine.domain}"
+    names = [nonsense, *wanted, *others]
     queries = [[server, name, "A"] for server in servers for name in names]
     answers = iter(answer({"resolve": queries})["resolve"])
     found: dict[str, tuple[str, str]] = {}
@@ -104,7 +123,7 @@ def claims(house: House, facts: Facts) -> dict[str, tuple[str, str]]:
         known = {name: next(answers)[1] for name in names}
         for name in () if known[nonsense] else (*wanted, *others):
             # A router that forwards queries to this house returns the house's own address.
-            ours = name in wanted and facts.lan_address in known[name]
+            ours = name in wanted and own_address in known[name]
             if known[name] and not ours:
                 found.setdefault(server, (name, known[name][0]))
     return found
@@ -134,11 +153,18 @@ def clock(root: Path) -> str | None:
     return "free" if _adjtimex() == _TIME_ERROR else None
 
 
-def has_own_caddy(root: Path) -> bool:
-    """Return whether there is a unit of the user's in the place of the house's mask."""
-    path = root / MASK
-    masked = path.is_symlink() and path.readlink() == Path(os.devnull)
-    return os.path.lexists(path) and not masked
+def own_units(root: Path) -> Iterable[str]:
+    """Yield the units of the user's in the places of the house's masks."""
+    for unit in MASKED:
+        path = root / UNITS / unit
+        if os.path.lexists(path) and not is_masked(unit, root):
+            yield unit
+
+
+def is_masked(unit: str, root: Path = Path("/")) -> bool:
+    """Return whether systemd is kept from starting the unit by itself."""
+    path = root / UNITS / unit
+    return path.is_symlink() and path.readlink() == Path(os.devnull)
 
 
 def _adjtimex() -> int:
@@ -147,7 +173,7 @@ def _adjtimex() -> int:
     return int(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(1024)))
 
 
-def _free(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
     """Return the free bytes of the disk that a folder is on, or will be on."""
     there = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
     return shutil.disk_usage(there).free

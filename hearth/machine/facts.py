@@ -218,6 +218,11 @@ def configured_upstream(root: Path = Path("/")) -> list[str]:
     return [server for key, _, server in words if key == "server" and _address(server)]
 
 
+def nameservers(root: Path = Path("/")) -> list[str]:
+    """Return the DNS servers that the machine itself uses, without loopback addresses."""
+    return [server for name in _FILES for server in _nameservers(root / name, ())]
+
+
 def _nameservers(path: Path, ours: Iterable[str]) -> list[str]:
     """Return the servers of a resolv.conf, without loopback addresses that are not in `ours`."""
     own = {_address(one) for one in ours}
@@ -334,6 +339,20 @@ def versions() -> dict[str, str]:
     except OSError:
         rows = []
     found = {_SHOWN_PACKAGES[package]: version for package, _, version in rows if version}
-    for link in sorted(PROGRAMS.glob("*/current")):
-        found[f"{link.parent.name} (files)"] = link.resolve().name[:16]
+    for name, digest in program_digests().items():
+        found[f"{name} (files)"] = digest[:16]
     return found
+
+
+def program_digests(programs: Path = PROGRAMS) -> dict[str, str]:
+    """Return the digest of each installed program, to which its `current` link points."""
+    links = sorted(programs.glob("*/current"))
+    return {link.parent.name: link.resolve().name for link in links}
+
+
+def drivers(root: Path = Path("/")) -> dict[str, str]:
+    """Return the version of each graphics driver in use: its own, or that of the kernel."""
+    used = (device / "driver" for device in graphics_devices(root))
+    names = sorted({driver.resolve().name for driver in used if driver.exists()})
+    kernel = f"Linux {platform.release()}"
+    return {name: text_of(root / "sys/module" / name / "version") or kernel for name in names}

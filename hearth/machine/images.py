@@ -10,12 +10,16 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hearth.catalogue.house import Service
+from hearth.progress import report
 
+# An instance's own note of the image that it was made from.
+IMAGE_KEY = "user.hearth.image"
 SUITES = {"debian/12": "bookworm", "debian/13": "trixie", "debian/forky": "forky"}
 # The version of `python3` in each image, for environments that are built outside of it.
 PYTHONS = {"debian/12": "3.11", "debian/13": "3.13", "debian/forky": "3.14"}
@@ -27,8 +31,14 @@ _BASE_PACKAGES = (
 # Of /usr/share.
 _LEFT_OUT = ("doc", "man", "locale")
 BUILD_LIMIT_S = 900
+FOLDER = Path("/var/lib/hearth/images")
+_UNFINISHED = ".image-"
+# With as much free memory the builds of a new house fit in it, and none waits for the disk.
+IN_MEMORY_BYTES = 4 << 30
+# The mount ends with its namespace, also after a kill. Where it is forbidden, the disk will do.
+_IN_MEMORY = 'mount -t tmpfs -o mode=0755 image "$TMPDIR" 2>/dev/null; exec "$@"'
 # Increase this when the recipe below changes in a way that its fields do not show.
-RECIPE_VERSION = 3
+RECIPE_VERSION = 4
 
 
 class ImageError(RuntimeError):
@@ -88,45 +98,71 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
     """
     if recipe.image not in SUITES:
         raise ImageError(f"unknown image {recipe.image}: write one of {', '.join(SUITES)}")
-    root, metadata = folder / "root.tar", folder / "metadata.tar"
-    # A killed build's leftovers go with the folder; /tmp is in memory on Debian 13.
-    _run(_command(recipe, root), recipe.image, "mmdebstrap", TMPDIR=str(folder))
+    root, metadata, work = folder / "root.tar", folder / "metadata.tar", folder / "work"
+    # A killed build's leftovers go with the folder; it need not fit in memory, where /tmp may be.
+    work.mkdir()
+    work.chmod(0o755)
+    _run(_command(recipe, root), recipe.image, "mmdebstrap", TMPDIR=str(work))
     _write_metadata(recipe, metadata)
     return metadata, root
 
 
+def _available_bytes() -> int:
+    lines = (
+        line.split() for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    )
+    return next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")
+
+
 def _run(argv: list[str], image: str, tool: str, **environment: str) -> None:
-    try:
-        done = subprocess.run(  # noqa: S603  fixed words and validated package names, no shell
-            argv,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_LIMIT_S,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **environment},
-        )
-    except subprocess.TimeoutExpired:
-        raise ImageError(f"image {image} was not built in {BUILD_LIMIT_S} s") from None
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("E:")]
-        last = (lines or done.stderr.strip().splitlines() or ["no output"])[-1]
+    lines: list[str] = []
+    with subprocess.Popen(  # noqa: S603  fixed words and validated package names, no shell
+        argv,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    ) as process:
+        late = threading.Timer(BUILD_LIMIT_S, process.kill)
+        late.start()
+        report(f"image {image}", tool)
+        for line in process.stderr or ():
+            lines.append(line.strip())
+            # mmdebstrap's own steps; the packages' output has other starts.
+            if line.startswith("I: "):
+                report(f"image {image}", line[3:].strip())
+        process.wait()
+        in_time = late.is_alive()
+        late.cancel()
+    if not in_time:
+        raise ImageError(f"image {image} was not built in {BUILD_LIMIT_S} s")
+    if process.returncode:
+        errors = [line for line in lines if line.startswith("E:")]
+        last = (errors or [line for line in lines if line] or ["no output"])[-1]
         raise ImageError(f"image {image}: {tool}: {last}")
+    report(f"image {image}", "")
 
 
 def _command(recipe: Recipe, root: Path) -> list[str]:
-    # Without networkd, since Incus configures a routed NIC, and without Debian's Caddy unit, since
-    # the sidecar proxy has its own. Instances trust the machine's own certificates (a proxy's).
+    # Without networkd, since Incus configures a routed NIC, and without the units of the packages,
+    # since roles bring their own. Instances trust the machine's own certificates (a proxy's).
+    own = [name for name in recipe.packages if name not in _BASE_PACKAGES]
     hooks = [
-        # The machine's apt options are only for the build.
+        # The machine's apt options and the next line's option are only for the build.
         'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
+        'sed -i /force-unsafe-io/d "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"',
         'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
         # A minimal Debian 12 has none, so localhost would be looked up at the resolver.
         '[ -e "$1/etc/hosts" ] || echo "127.0.0.1 localhost" > "$1/etc/hosts"',
         'mkdir -p "$1/opt/hearth"',
         "for unit in systemd-networkd.service systemd-networkd.socket systemd-resolved.service "
-        "apt-daily.timer apt-daily-upgrade.timer caddy.service; do "
+        # Nobody logs in, and Incus makes the devices.
+        "console-getty.service systemd-logind.service systemd-udevd.service "
+        "systemd-udevd-control.socket systemd-udevd-kernel.socket systemd-udev-trigger.service "
+        f"apt-daily.timer apt-daily-upgrade.timer {_units_of(own) if own else ''}; do "
         'ln -sf /dev/null "$1/etc/systemd/system/$unit"; done',
         "if ls /usr/local/share/ca-certificates/*.crt >/dev/null 2>&1; then "
         'cp /usr/local/share/ca-certificates/*.crt "$1/usr/local/share/ca-certificates/"; '
@@ -136,15 +172,24 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         # As root, mmdebstrap makes all mounts private, which cuts the machine's units off from
         # systemd's credentials: it gets a mount namespace of its own.
         *("/usr/bin/unshare", "--mount"),
+        *(("/bin/sh", "-c", _IN_MEMORY, "sh") if _available_bytes() > IN_MEMORY_BYTES else ()),
         *("/usr/bin/mmdebstrap", "--variant=minbase"),
         f"--include={','.join(recipe.packages)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--aptopt={option}" for option in apt_options()),
+        # A build that a power cut interrupts is thrown away, so dpkg need not wait for the disk.
+        "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude=/usr/share/{left_out}/*" for left_out in _LEFT_OUT),
         *(f"--customize-hook={hook}" for hook in hooks),
         SUITES[recipe.image],
         str(root),
     ]
+
+
+def _units_of(packages: list[str]) -> str:
+    """Return the shell's words for the names of the services that these packages bring."""
+    names = r"s:^.*/lib/systemd/system/\([^/@]*[.]service\)$:\1:p"
+    return f"""$(chroot "$1" dpkg-query --listfiles {" ".join(packages)} | sed -n '{names}')"""
 
 
 def _write_metadata(recipe: Recipe, path: Path) -> None:
@@ -164,13 +209,18 @@ def _write_metadata(recipe: Recipe, path: Path) -> None:
 
 def import_image(recipe: Recipe, folder: Path) -> None:
     """Build one image in a temporary folder and import it into Incus under its alias."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".image-") as fresh:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=_UNFINISHED) as fresh:
         # apt downloads as a user of its own, which needs access.
         Path(fresh).chmod(0o755)
         metadata, root = build(recipe, Path(fresh))
         # The command streams both files; pylxd would read half a gigabyte into memory.
         argv = ["/usr/bin/incus", "image", "import", str(metadata), str(root)]
         _run([*argv, "--alias", recipe.alias], recipe.alias, "incus")
+
+
+def leftovers(folder: Path | None = None) -> list[Path]:
+    """Return the folders of builds that are under way, or that were killed."""
+    return sorted((folder or FOLDER).glob(f"{_UNFINISHED}*"))
 
 
 def discard(folder: Path) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pylxd import Client
@@ -12,13 +13,12 @@ from pylxd.exceptions import LXDAPIException, NotFound
 from hearth.catalogue.house import Service
 from hearth.machine import engine
 from hearth.machine.engine import POOL, EngineError
-from hearth.machine.images import Recipe
+from hearth.machine.images import IMAGE_KEY, Recipe
 from hearth.paths import PROGRAMS
 
 # Fixed numbers, so that what a program wrote to its volume is its own in the next instance, too.
 SERVICE_UID = 900
 OWNER_KEY = "user.hearth"
-IMAGE_KEY = "user.hearth.image"
 # For a record without limits: enough for its models, and a runaway program still leaves the machine
 # enough for a repair. They are only a bound, so nothing is added up from them.
 DEFAULT_LIMITS = {"limits.memory": "80%", "limits.processes": "4096"}
@@ -50,6 +50,7 @@ class Instance:
     config: dict[str, str]
     devices: dict[str, dict[str, str]]
     volumes: tuple[str, ...] = ()
+    programs: tuple[Path, ...] = ()  # folders of the machine that it mounts
 
 
 def describe(
@@ -84,8 +85,12 @@ def describe(
             "ipv4.address": str(service.address),
             "host_name": service.host_name,
         },
-        "programs": _disk("/opt/hearth", str(PROGRAMS), readonly="true"),
     }
+    programs = tuple(PROGRAMS / name for name in service.programs)
+    for path in programs:
+        # The folder with all versions: a switched `current` is seen without a change here.
+        mount = _disk(f"/opt/hearth/{path.name}", str(path), readonly="true")
+        devices[f"program-{path.name}"] = mount
     for number, volume in enumerate(service.volumes):
         source = volume.from_folder
         own = _disk(volume.path, volume.name, pool=POOL)
@@ -105,7 +110,7 @@ def describe(
                 "mode": "0660",
             }
     volumes = tuple(volume.name for volume in service.volumes if not volume.from_folder)
-    return Instance(service.instance, recipe.alias, config, devices, volumes)
+    return Instance(service.instance, recipe.alias, config, devices, volumes, programs)
 
 
 def _disk(path: str, source: str, **more: str) -> dict[str, str]:
@@ -114,9 +119,6 @@ def _disk(path: str, source: str, **more: str) -> dict[str, str]:
 
 def ensure_pool(client: Client, write: bool) -> list[str]:
     """Create the house's storage pool if it is missing; return what was missing."""
-    if write:
-        # Instances mount it read-only; it must exist before the first one starts.
-        PROGRAMS.mkdir(parents=True, exist_ok=True)
     if client.storage_pools.exists(POOL):
         return []
     if write:
@@ -158,6 +160,11 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
     """Create, rebuild, update or start one instance; return the steps taken, as text."""
     done = ensure_volumes(client, wanted, write)
     found = find(client, wanted.name)
+    mounted = {device.get("source") for device in found.devices.values()} if found else set()
+    missing = [path for path in wanted.programs if not path.is_dir()]
+    # Incus mounts only what exists.
+    for path in missing if write else ():
+        path.mkdir(parents=True, exist_ok=True)
     # Only the system is rebuilt; the data are in volumes of their own.
     fresh = found is None or found.config.get(IMAGE_KEY) != wanted.image
     nested = not fresh and NESTING_KEY in found.config
@@ -177,6 +184,12 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             found.start(wait=True)
             wait_ready(client, found)
             done += _ensure_credentials(client, found)
+    elif lost := [path for path in missing if str(path) in mounted]:
+        # It still has the deleted folder mounted, and would not see the new one.
+        done.append(f"restart {wanted.name}, since {lost[0]} was missing")
+        if write:
+            found.restart(wait=True)
+            wait_ready(client, found)
     elif nested and NESTING_KEY not in found.config:
         # The nesting that was just removed may have been needed.
         done += _ensure_credentials(client, found)

@@ -91,9 +91,14 @@ def renew_intermediate(authority: Authority, now: datetime) -> Authority:
 
 def needs_renewal(cert_pem: str, now: datetime) -> bool:
     """Whether less than a third of this certificate's life is left."""
+    return life_left(cert_pem, now) < 1 / 3
+
+
+def life_left(cert_pem: str, now: datetime) -> float:
+    """Return which part of its life this certificate has left: 1 when new, below 0 once ended."""
     cert = _load_cert(cert_pem)
     life = cert.not_valid_after_utc - cert.not_valid_before_utc
-    return cert.not_valid_after_utc - now < life / 3
+    return (cert.not_valid_after_utc - now) / life
 
 
 def ensure_authority(

@@ -1,13 +1,13 @@
 """Reject a machine that cannot become this house, before anything is changed or downloaded."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
 
 from hearth.catalogue import memory_shortage
 from hearth.catalogue.house import House, Model
-from hearth.machine.environment import MASK, Environment, model_folder
-from hearth.machine.facts import Facts, Graphics
+from hearth.machine.environment import UNITS, Environment, model_folder
+from hearth.machine.facts import Facts, Graphics, Listener
 
 # Hearth's own programs from an earlier run may hold the ports.
 _OUR_UNITS = "hearth-"
@@ -49,8 +49,11 @@ def violations_and_warnings(
         f"the clock shows {datetime.now(UTC):%Y-%m-%d}, before the release of this Debian, so "
         "downloads and certificates would be rejected: set it (`timedatectl set-time`) and install "
         "systemd-timesyncd": environment.clock != "early",
-        f"/{MASK} is a unit of yours, and the house masks that name to keep Debian's own Caddy "
-        "from starting: disable the unit, and give it another name": not environment.own_caddy,
+        **{
+            f"/{UNITS}/{unit} is a unit of yours, and the house masks that name to keep Debian's "
+            "own from starting: disable the unit, and give it another name": False
+            for unit in environment.own_units
+        },
         # Later, models may fill the same space.
         f"/var has {facts.disk_free_bytes / _GIB:.1f} GiB free; images and programs need "
         f"{_NEEDED_DISK_BYTES // _GIB} GiB before the first model: free some": facts.built
@@ -62,7 +65,8 @@ def violations_and_warnings(
         for name, service in house.services.items()
         if service.runtime == "podman"
     ]
-    violations += [*_ports(house, facts, environment), *_ranges(house, environment)]
+    taken = taken_ports(house, facts.lan_address, environment.listeners)
+    violations += [*(line for _, line in taken), *_ranges(house, environment)]
     # Later, this house itself answers for the domain, and the models are on the disk.
     if not facts.built:
         violations += [*_claims(house, environment), *_room(house, facts, environment)]
@@ -70,6 +74,8 @@ def violations_and_warnings(
         violations.append(shortage)
     findings = [*_gpus(house, facts.graphics, environment.locked_out)]
     findings += [*_network(house, facts), *_memory(house, facts)]
+    # In a house that is built, `hearth status` shows whether packets pass.
+    findings += [(facts.built, line) for line in environment.obstacles]
     if environment.clock == "free":
         clock = (
             "nothing synchronises this machine's clock, and devices reject the house's "
@@ -80,8 +86,10 @@ def violations_and_warnings(
     return violations, [line for works, line in findings if works]
 
 
-def _ports(house: House, facts: Facts, environment: Environment) -> Iterator[str]:
-    """Yield each port of the house that another program holds."""
+def taken_ports(
+    house: House, lan_address: str, listeners: Iterable[Listener]
+) -> Iterator[tuple[int, str]]:
+    """Yield each port of the house that another program holds, and a line with the fix."""
     wanted: dict[tuple[str, int], tuple[frozenset[str] | None, str]] = {
         ("tcp", part.port): (
             _EVERYWHERE | {"127.0.0.1"},
@@ -93,19 +101,17 @@ def _ports(house: House, facts: Facts, environment: Environment) -> Iterator[str
     }
     # The resolver listens on the LAN and on the loopback. The reverse proxy listens on all
     # addresses, so the kernel requires the port to be free on each of them.
-    resolver = _EVERYWHERE | {facts.lan_address, "127.0.0.1", "::1"}
+    resolver = _EVERYWHERE | {lan_address, "127.0.0.1", "::1"}
     fix = "Hearth needs it for the house: stop that program, or change its port"
     wanted |= dict.fromkeys((("udp", 53), ("tcp", 53)), (resolver, fix))
     wanted |= dict.fromkeys((("tcp", 80), ("tcp", 443)), (None, fix))
-    for item in environment.listeners:
+    for item in listeners:
         addresses, fix = wanted.get((item.protocol, item.port), (frozenset(), ""))
         ours = item.holder.startswith(_OUR_UNITS)
         if not ours and (addresses is None or item.address in addresses):
             on = "" if item.address in _EVERYWHERE else f" on {item.address}"
-            yield (
-                f"port {item.port}/{item.protocol} is held by {item.holder or 'another program'}"
-                f"{on}; {fix}"
-            )
+            by = item.holder or "another program"
+            yield item.port, f"port {item.port}/{item.protocol} is held by {by}{on}; {fix}"
 
 
 def _gpus(house: House, seen: Graphics, locked_out: bool) -> Iterator[Finding]:

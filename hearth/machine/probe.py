@@ -4,9 +4,10 @@ Only Python's standard library, so that `/usr/bin/python3 -I -c PROGRAM` runs it
 `{"connect": [[address, port], ...], "alone": [[address, port], ...],
 "resolve": [[server, name, type], ...]}` and prints `{"connect": [[outcome, seconds], ...],
 "alone": [[outcome, seconds], ...], "resolve": [[code, [addresses]], ...]}`. Outcomes are open,
-rejected (by a firewall), refused (the port is closed), unreachable and silent. The code is that of
-the DNS answer, -1 for silence. Targets in `alone` are tried last, one after another, each until it
-is rejected quickly.
+rejected (by a firewall), refused (the port is closed), unreachable and silent. With a path,
+`[address, port, path]`, the program there must also start to answer that HTTP request; otherwise
+the outcome is hung. The code is that of the DNS answer, -1 for silence. Targets in `alone` are
+tried last, one after another, each until it is rejected quickly.
 """
 
 import errno
@@ -31,9 +32,9 @@ OUTCOMES = {errno.ECONNREFUSED: "refused"}
 OUTCOMES |= dict.fromkeys((errno.EHOSTUNREACH, errno.EACCES, errno.EPERM), "rejected")
 
 
-def connect(address: str, port: int) -> tuple[str, float]:
-    """Try a TCP connection; return its outcome and how many seconds that took."""
-    start = time.monotonic()
+def connect(address: str, port: int, path: str = "") -> tuple[str, float]:
+    """Try a TCP connection and a request; return the outcome and how many seconds that took."""
+    start, silence = time.monotonic(), "silent"
     try:
         family, kind, proto, _, where = socket.getaddrinfo(
             address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
@@ -41,11 +42,19 @@ def connect(address: str, port: int) -> tuple[str, float]:
         with socket.socket(family, kind, proto) as connection:
             connection.settimeout(WITHIN_S)
             connection.connect(where)
-        outcome = "open"
+            outcome = "open"
+            if path:
+                silence = "hung"
+                connection.settimeout(max(0.01, start + WITHIN_S - time.monotonic()))
+                head = f"GET {path} HTTP/1.1\r\nHost: {address}:{port}\r\nConnection: close\r\n\r\n"
+                connection.sendall(head.encode())
+                outcome = "open" if connection.recv(1) else "hung"
     except TimeoutError:
-        outcome = "silent"
+        outcome = silence
     except OSError as error:
-        outcome = OUTCOMES.get(error.errno or 0, "unreachable")
+        known = OUTCOMES.get(error.errno or 0, "unreachable")
+        # Once it was open, an error is the program's.
+        outcome = silence if silence == "hung" else known
     return outcome, round(time.monotonic() - start, 4)
 
 

@@ -105,19 +105,41 @@ def scope(lock: int | Path) -> str:
     return f"{stat.st_dev:x}-{stat.st_ino:x}"
 
 
-def left_at_work(machine: str, mine: str) -> dict[int, str]:
-    """Return the orphans, also in instances: active processes of other runs and their commands."""
-    ours = f"{MARK}={machine}.".encode()
-    own, found = ours + mine.encode(), {}
+def at_work(machine: str) -> dict[str, dict[int, str]]:
+    """Return each run's active processes by its name, also in instances, and their commands."""
+    ours, found = f"{MARK}={machine}.".encode(), dict[str, dict[int, str]]()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        marks = [entry for entry in environment if entry.startswith(ours)]
-        if marks and own not in marks and started(int(folder.name)):
-            found[int(folder.name)] = _command(folder)
+        pid = int(folder.name)
+        for entry in environment:
+            if entry.startswith(ours) and started(pid):
+                name = entry.removeprefix(ours).decode(errors="replace")
+                found.setdefault(name, {})[pid] = _command(folder)
     return found
+
+
+def left_at_work(machine: str, mine: str) -> dict[int, str]:
+    """Return the orphans: active processes of other runs and their commands."""
+    others = (found for name, found in at_work(machine).items() if name != mine)
+    return {pid: command for found in others for pid, command in found.items()}
+
+
+def is_alive(name: str) -> bool:
+    """Return whether the run of this name is active."""
+    pid, _, began = name.partition(".")
+    return pid.isdigit() and str(started(int(pid))) == began
+
+
+def active(lock: Path | None = None) -> Run | None:
+    """Return the run that changes this machine now, without touching its lock."""
+    try:
+        run = read((lock or LOCK).read_text(errors="replace"))
+    except OSError:
+        return None
+    return run if run and run.alive else None
 
 
 @contextlib.contextmanager

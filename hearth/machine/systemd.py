@@ -59,9 +59,13 @@ def _ended(code: str, status: str) -> str:
     return f"signal {status}" if code in (str(int(os.CLD_KILLED)), str(int(os.CLD_DUMPED))) else ""
 
 
-def last_log_lines(instance: str | None, unit: str) -> str:
-    """Return the last two lines that a unit's own processes wrote; empty when they wrote none."""
+def last_log_lines(instance: str | None, unit: str, since: float = 0) -> str:
+    """Return the last two lines that a unit's own processes wrote; empty when they wrote none.
+
+    `since` is a Unix time; older lines are left out.
+    """
     argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
+    argv += [f"--since=@{since:.0f}"] if since else []
     # By the cgroup, so that systemd's own lines about the unit are left out.
     log = engine.execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=engine.READ_S).stdout
     # The last line alone is often only "giving up".

@@ -13,11 +13,11 @@ from hearth.clients.models import Overview
 from hearth.machine.secrets import Vault
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import VERIFIER, Project, current
-from hearth.smoke.plugin import Pending
+from hearth.smoke.plugin import wait_for
 
 HOUSE = current().house()
 # Not a part of the catalogue, since it publishes nothing; its watch counts as its helper.
-FIREWALL = SimpleNamespace(name="firewall", unit=FIREWALL_UNIT)
+FIREWALL = SimpleNamespace(name="firewall", unit=FIREWALL_UNIT, as_root=True)
 SERVICES = list(HOUSE.services.values())
 LOCAL = [service for service in SERVICES if service.address]
 OFFERED = [alias for alias in HOUSE.aliases.values() if alias.offered]
@@ -28,6 +28,10 @@ def offering(capability: str) -> list[Service]:
     return [service for service in HOUSE.offering(capability) if service.sites]
 
 
+SCRAPERS = [service for service in LOCAL if service.scrapes]
+# A scraper needs what sends alerts, and that what brings them to phones.
+SENDERS = [HOUSE.services[need] for service in SCRAPERS for need in service.needs]
+PUSH = {need for sender in SENDERS for need in sender.needs}
 # The argument names of tests that run once per row.
 ROWS: Mapping[str, list[Any]] = {
     "service": SERVICES,
@@ -42,6 +46,12 @@ ROWS: Mapping[str, list[Any]] = {
     "caller": [s for s in LOCAL if any(flow.source == s.name for flow in HOUSE.flows)],
     "alias": [alias for alias in OFFERED if alias.kind != "transcribe"],
     "speaker": [alias for alias in OFFERED if alias.kind not in ("embed", "transcribe")],
+    "unthinking": [alias for alias in OFFERED if alias.thinking == "off"],
+    "tool_user": [
+        alias
+        for alias in OFFERED
+        if any("tools" in HOUSE.models[name].capabilities for name in alias.members)
+    ],
     "offered": OFFERED,
     "fallback": [alias for alias in OFFERED if len(alias.members) > 1],
     "speech_server": offering("speech_stream"),
@@ -50,6 +60,8 @@ ROWS: Mapping[str, list[Any]] = {
     "pipes": [service for service in LOCAL if "pipelines" in service.offers],
     "transcriber": [alias for alias in OFFERED if alias.kind == "transcribe"],
     "egress": list(HOUSE.egress),
+    "scraper": SCRAPERS,
+    "push_site": [site for site in HOUSE.sites if site.service in PUSH],
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],
 }
 
@@ -61,13 +73,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests of an alias side by side: a small machine keeps only one model loaded."""
+    """Put the tests of an alias side by side: a small machine keeps only one model loaded.
+
+    First of all comes what the others depend on.
+    """
     places: dict[str, int] = {}
 
     def place(number: int) -> int:
+        if items[number].get_closest_marker("decisive"):
+            return -1
         callspec = getattr(items[number], "callspec", None)
         params = callspec.params if callspec else {}
-        row = params.get("alias") or params.get("speaker")
+        names = ("alias", "speaker", "unthinking", "tool_user")
+        row = next((params[name] for name in names if name in params), None)
         return places.setdefault(row.name, number) if row else number
 
     items[:] = [items[number] for number in sorted(range(len(items)), key=place)]
@@ -144,7 +162,7 @@ def default_model(overview: Overview, default_alias: str) -> str:
     """The model that answers the default alias, once there is one."""
     state = overview.aliases[default_alias]
     if state.answered_by is None:
-        raise Pending(state.percent, f"{state.waits_for} is being downloaded")
+        wait_for(state)
     return state.answered_by
 
 

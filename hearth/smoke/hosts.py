@@ -1,11 +1,9 @@
 """Access to the house: its sites, and its instances or the machine itself (`None`)."""
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pylxd
@@ -87,7 +85,8 @@ def connections(
     On the machine, `user` is the user id that tries.
     """
     argv = [] if user is None else ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups"]
-    found = _send(instance, probe, {"connect": targets, "alone": alone}, argv)
+    request = {"connect": targets, "alone": alone}
+    found = engine.run_program(instance, probe, request, timeout=_PROGRAM_S, prefix=argv)
     rows = zip([*targets, *alone], [*found["connect"], *found["alone"]], strict=True)
     return [Attempt(*target, *outcome) for target, outcome in rows]
 
@@ -97,22 +96,12 @@ def dns_answers(
 ) -> list[tuple[int, list[str]]]:
     """Query `server` for each (name, type); return DNS codes and addresses."""
     queries = {"resolve": [(server, name, kind) for name, kind in names]}
-    return [(code, found) for code, found in _send(instance, probe, queries)["resolve"]]
+    found = engine.run_program(instance, probe, queries, timeout=_PROGRAM_S)
+    return [(code, addresses) for code, addresses in found["resolve"]]
 
 
 def inspection(instance: str | None, request: dict[str, Any]) -> dict[str, Any]:
     """Return what `unit_probe` finds there; `request` is its request without the program."""
     text = Path(unit_probe.__file__).read_text(encoding="utf-8")
-    return _send(instance, unit_probe, {**request, "program": text})
-
-
-def _send(
-    instance: str | None, program: ModuleType, request: dict[str, Any], prefix: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Run a whole program there; return the JSON that it prints."""
-    text = Path(str(program.__file__)).read_text(encoding="utf-8")
-    argv = [*prefix, "/usr/bin/python3", "-I", "-c", text]
-    done = engine.execute(instance, argv, timeout=_PROGRAM_S, stdin=json.dumps(request))
-    if done.returncode:
-        raise engine.EngineError(f"{instance or 'this machine'}: the probe failed: {done.stderr}")
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    request = {**request, "program": text}
+    return engine.run_program(instance, unit_probe, request, timeout=_PROGRAM_S)

@@ -1,25 +1,32 @@
 """A pytest plugin: two further outcomes, journals beside failures, and a stream for the receipt.
 
 Loaded by `-p hearth.smoke.plugin`. With `--hearth-events=PATH` it writes each verdict as one line
-of JSON as soon as it is known, and the tests' notes as the last line.
+of JSON as soon as it is known, and the tests' notes as the last line. `--hearth-limit=SECONDS` ends
+the run then: the test that is running fails, and the others are not run. A test that is marked
+`decisive` also ends the run when it fails.
 """
 
 import json
 import os
-from collections.abc import Generator, Sequence
+import signal
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
+from hearth.clients.models import AliasState
 from hearth.clients.stats import Spread
 from hearth.machine import engine, systemd
 from hearth.smoke.receipt import Figure, summarise
 
 PENDING = "pending"
 NOT_MEASURED = "not measured"
-_JOURNAL_LINES = 30
+# Of the last lines, those with the same text are one.
+_JOURNAL_LINES, _SHOWN_LINES = 30, 10
 # Words that the name of a test cannot spell as people read them.
 _WORDS = "CA Caddyfile DNS Firefox HTTP HTTPS Incus IPv6 LAN OpenAI WebSocket"
 _SPELLING = {word.lower(): word for word in _WORDS.split()} | {"houses": "house's"}
@@ -38,6 +45,21 @@ class NotMeasured(Exception):
     """This machine or house cannot show it; the text is the reason."""
 
 
+def wait_for(alias: AliasState) -> NoReturn:
+    """Report an alias whose model is still to come: as pending, or failed after a day in vain."""
+    if problem := alias.overdue(datetime.now(UTC)):
+        pytest.fail(problem, pytrace=False)
+    raise Pending(alias.percent, alias.reason or f"{alias.waits_for} is being downloaded")
+
+
+def twice(attempt: Callable[[], None]) -> None:
+    """Try again what failed: in a busy house, a person who comes or goes may look like a fault."""
+    try:
+        attempt()
+    except AssertionError:
+        attempt()
+
+
 @dataclass(slots=True)
 class Notes:
     """What the tests of one run record for the receipt."""
@@ -54,10 +76,15 @@ class Notes:
         self.remarks.append(text)
 
     def figure(
-        self, name: str, unit: str, values: Sequence[float] | Spread, note: str = ""
+        self,
+        name: str,
+        unit: str,
+        values: Sequence[float] | Spread,
+        note: str = "",
+        conditions: str = "",
     ) -> None:
-        """Add one figure."""
-        self.figures.append(summarise(name, unit, values, note))
+        """Add one figure; only those of equal conditions, such as the model, are compared."""
+        self.figures.append(summarise(name, unit, values, note, conditions))
 
     def sample(self, name: str, unit: str, value: float) -> None:
         """Add one value to a figure that several tests measure together."""
@@ -69,14 +96,36 @@ class Notes:
         return asdict(replace(self, figures=[*self.figures, *shared], samples={}))
 
 
+class OutOfTime(BaseException):
+    """The run has had its time. No test catches this, as some catch every `Exception`."""
+
+
+@dataclass(slots=True)
+class Limit:
+    """The deadline of a run; `passed` from then on, `running` while a phase of a test is."""
+
+    seconds: float = 0
+    passed: bool = False
+    running: bool = False
+
+    def pass_(self, *_: object) -> None:
+        """Interrupt the running test; between two tests the next one is not started."""
+        self.passed = True
+        if self.running:
+            raise OutOfTime
+
+
 _notes = pytest.StashKey[Notes]()
 _events = pytest.StashKey[Any]()
+_limit = pytest.StashKey[Limit]()
+_shown = pytest.StashKey[set[tuple[str | None, str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the stream's path."""
+    """Add the options for the stream's path and the deadline."""
     text = "write one line of JSON per verdict there"
     parser.addoption("--hearth-events", default=os.devnull, help=text)
+    parser.addoption("--hearth-limit", type=float, default=0, help="end after this many seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -84,7 +133,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_notes] = Notes()
     path = Path(config.getoption("--hearth-events"))
     config.stash[_events] = path.open("w", buffering=1, encoding="utf-8")
+    config.stash[_shown] = set()
+    limit = config.stash[_limit] = Limit(config.getoption("--hearth-limit"))
     config.addinivalue_line("markers", "unit(instance, unit): the journal that explains a failure")
+    config.addinivalue_line("markers", "decisive: without it no other test can pass")
+    if limit.seconds:
+        signal.signal(signal.SIGALRM, limit.pass_)
+        # Again and again: an event loop may swallow one.
+        signal.setitimer(signal.ITIMER_REAL, limit.seconds, 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -109,6 +165,29 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     session.config.stash[_events].close()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Do not wait for threads of a test that was interrupted."""
+    if config.stash[_limit].passed:
+        sys.stdout.flush()
+        os._exit(pytest.ExitCode.TESTS_FAILED)
+
+
+def _bounded(item: pytest.Item) -> Generator[None, None, None]:
+    """Let the deadline interrupt one phase of a test, and no hook of pytest."""
+    limit = item.config.stash[_limit]
+    if limit.passed:
+        raise OutOfTime
+    limit.running = True
+    try:
+        yield
+    finally:
+        limit.running = False
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_bounded)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(_bounded)
+
+
 @pytest.fixture(scope="session")
 def notes(request: pytest.FixtureRequest) -> Notes:
     """What this run records for the receipt: figures, versions, the accelerator."""
@@ -126,9 +205,17 @@ def pytest_runtest_makereport(
         report.outcome = PENDING if isinstance(error, Pending) else NOT_MEASURED
         report.longrepr = str(error)
         report.hearth_percent = getattr(error, "percent", None)
-    journal = _journal(item) if report.outcome == "failed" else []
-    if journal:
-        report.sections.append(("Journal of the service", "\n".join(journal)))
+    if isinstance(error, OutOfTime):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        error = OutOfTime(_out_of_time(item))
+    journal = _journal(item) if report.outcome == "failed" else {}
+    for name, lines in journal.items():
+        report.sections.append((f"Journal of {name}", "\n".join(lines)))
+    if report.outcome == "failed" and (
+        isinstance(error, OutOfTime) or item.get_closest_marker("decisive")
+    ):
+        # Everything that is left would fail for the same reason, each after its own timeout.
+        item.session.shouldfail = str(error)
     if report.when == "call" or report.outcome != "passed":
         _write(item.config, _verdict(item, report, error, journal))
     return report  # type: ignore[no-any-return]
@@ -147,7 +234,15 @@ def _write(config: pytest.Config, event: dict[str, Any]) -> None:
     config.stash[_events].write(json.dumps(event) + "\n")
 
 
-def _verdict(item: pytest.Item, report: Any, error: object, journal: list[str]) -> dict[str, Any]:
+def _out_of_time(item: pytest.Item) -> str:
+    items, seconds = item.session.items, item.config.stash[_limit].seconds
+    left = len(items) - items.index(item) - 1
+    return f"stopped after {seconds:g} s, when the run had to end; {left} tests were not run"
+
+
+def _verdict(
+    item: pytest.Item, report: Any, error: object, journal: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     name, _, about = item.name.partition("[")
     return {
         "kind": "verdict",
@@ -173,13 +268,21 @@ def _reason(report: Any, error: object) -> str:
     return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
-def _journal(item: pytest.Item) -> list[str]:
-    """Return the last lines of the journals of the services that this test is about."""
-    units = [(mark.args[0], mark.args[1]) for mark in item.iter_markers("unit")]
-    found: list[str] = []
-    for instance, unit in dict.fromkeys(units):
+def _journal(item: pytest.Item) -> dict[str, list[str]]:
+    """Return the last lines of the journal of each unit that this test is about.
+
+    A unit's journal belongs to its first failure only: others have the same cause as a rule.
+    """
+    shown, found = item.config.stash[_shown], dict[str, list[str]]()
+    units = {(mark.args[0], mark.args[1]) for mark in item.iter_markers("unit")}
+    for instance, unit in sorted(units - shown, key=str):
+        shown.add((instance, unit))
         try:
-            found += systemd.journal(instance, unit, _JOURNAL_LINES)
+            lines = systemd.journal(instance, unit, _JOURNAL_LINES)
         except engine.EngineError as error:
-            found.append(str(error))
-    return found
+            lines = [str(error)]
+        # The text after time, host and program; the last one of several stays.
+        texts = {line.partition("]: ")[2] or line: line for line in lines}
+        distinct = [line for line in lines if line in {*texts.values()}]
+        found[f"{unit} of {instance or 'this machine'}"] = distinct[-_SHOWN_LINES:]
+    return {name: lines for name, lines in found.items() if lines}

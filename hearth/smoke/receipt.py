@@ -14,22 +14,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from pydantic import TypeAdapter, ValidationError
 
+from hearth import status
 from hearth.catalogue.house import House
 from hearth.clients.stats import Spread, spread
-from hearth.files import write_atomic
-from hearth.machine import facts
+from hearth.machine import bandwidth, facts
 from hearth.machine.facts import MachineInfo
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
 from hearth.smoke.drill.cases import SLOW, Row
 from hearth.sources.lock import known
-from hearth.status import trust_addresses
 
+# The name of the format, and of its schema (docs/schema/receipt.json).
+FORM = "hearth-receipt/1"
 OUTCOMES = ("failed", "pending", "not measured", "passed")
 _TESTS = Path(__file__).resolve().parent
 _TEMPLATE = _TESTS / "receipt.html.j2"
+# Usual is what the last good and complete run took here. The reference machine takes 90 s; without
+# a figure, a slow one with large models has ten minutes.
+LIMIT, LEAST_S, FIRST_S = 2.0, 180.0, 600.0
+# A drill breaks one model after the other, and each has its own timeouts.
+DRILL_S = 1800.0
+# A run that does not end by itself when its time is over is killed.
+_GRACE_S = 15.0
 # pytest's exit codes for "all passed" and "some failed"; with any other the run itself failed.
 _RAN = (0, 1)
 
@@ -40,7 +48,11 @@ class VerifyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured quantity; `p95` is the value that 95 of 100 do not exceed."""
+    """One measured quantity; `p95` is the value that 95 of 100 do not exceed.
+
+    `median` is the 50th percentile. `conditions` name what it was measured with, such as the
+    model: only figures of equal conditions are compared.
+    """
 
     name: str
     unit: str
@@ -48,19 +60,53 @@ class Figure:
     median: float
     p95: float
     note: str = ""
+    conditions: str = ""
+
+    @property
+    def series(self) -> tuple[str, str, str]:
+        """What it has in common with the figures of other runs that it can be compared with."""
+        return self.name, self.unit, self.conditions
 
 
-def summarise(name: str, unit: str, values: Sequence[float] | Spread, note: str = "") -> Figure:
+def summarise(
+    name: str, unit: str, values: Sequence[float] | Spread, note: str = "", conditions: str = ""
+) -> Figure:
     """Return the figure of `values`, at least one, or of the spread that a benchmark computed."""
     found = values if isinstance(values, Spread) else spread(values)
     if found is None:
         raise ValueError(f"{name}: nothing was measured, so there is no figure")
-    return Figure(name, unit, found.n, found.median, found.p95, note)
+    return Figure(name, unit, found.n, found.median, found.p95, note, conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredMachine(MachineInfo):
+    """The machine of a receipt, with the versions of its graphics drivers.
+
+    `memory_bandwidth` is in bytes read and written by all processors together, in GB/s.
+    """
+
+    drivers: Mapping[str, str] = field(default_factory=dict)
+    memory_bandwidth: Figure | None = None
+
+
+def measured_machine() -> MeasuredMachine:
+    """Describe this machine, and measure its memory for less than a second."""
+    rates, size = bandwidth.copy_rates()
+    info = facts.machine()
+    about = f"{info.cores} threads copy {size / 2**20:.0f} MiB"
+    found = None
+    if rates:
+        note = f"{about}; read and written, {max(rates) / 1e9:.1f} GB/s at best"
+        found = summarise("memory bandwidth", "GB/s", [r / 1e9 for r in rates], note, about)
+    return MeasuredMachine(**asdict(info), drivers=facts.drivers(), memory_bandwidth=found)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of one test: the `promise` it tests, and which service or name it is `about`."""
+    """The result of one test: the `promise` it tests, and which service or name it is `about`.
+
+    `journal` has the last lines of each unit whose first failure this is.
+    """
 
     promise: str
     about: str
@@ -68,7 +114,7 @@ class Verdict:
     detail: str
     seconds: float
     percent: int | None = None
-    journal: Sequence[str] = ()
+    journal: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def word(self) -> str:
@@ -119,27 +165,20 @@ def drill_of(found: Mapping[str, Any]) -> Drill | None:
     return Drill(**{**found, "rows": rows}) if rows else None
 
 
-def last_drill(receipt: Path) -> Drill | None:
-    """Return the drill of an earlier receipt: a run without a drill keeps the last one."""
-    try:
-        return drill_of(json.loads(receipt.read_text(encoding="utf-8")).get("drill") or {})
-    except (OSError, ValueError, AttributeError, TypeError):
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """All results of one run of the smoke tests on one machine.
 
     `remarks` are for people to know or act on, although nothing failed. `trust` lists where a new
-    device gets the root certificate. The last `drill` may be older than this receipt.
+    device gets the root certificate. The last `drill` may be older than this receipt. `digests`
+    are of the installed programs and of the models.
     """
 
     house: str
     made: str
     seconds: float
     hearth: str
-    machine: MachineInfo
+    machine: MeasuredMachine
     accelerator: Mapping[str, Any]
     versions: Mapping[str, str]
     addresses: Sequence[str]
@@ -149,6 +188,14 @@ class Receipt:
     unverified: Sequence[str] = field(default_factory=list)
     trust: Sequence[str] = field(default_factory=list)
     drill: Drill | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
+    form: str = FORM
+
+    @property
+    def all_figures(self) -> list[Figure]:
+        """The figures of the tests, and that of the machine's memory."""
+        memory = self.machine.memory_bandwidth
+        return [*([memory] if memory else []), *self.figures]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -171,6 +218,27 @@ class Receipt:
         return {"summary": self.counts, "good": self.good, **asdict(self)}
 
 
+def parse(text: bytes) -> Receipt:
+    """Return a receipt from its JSON, also of an older Hearth; ValueError if it is none."""
+    try:
+        return _RECEIPT.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+
+
+_RECEIPT = TypeAdapter(Receipt)
+
+
+def last_drill(receipt: Path) -> Drill | None:
+    """Return the drill of an earlier receipt: a run without a drill keeps the last one."""
+    try:
+        return parse(receipt.read_bytes()).drill
+    except (OSError, ValueError):
+        return None
+
+
 def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None]) -> Receipt:
     """Run the smoke tests with `mark` and return their results.
 
@@ -186,10 +254,14 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
     verdicts: list[Verdict] = []
     notes: dict[str, Any] = {}
     total = 0
+    # Before the tests, so that no model generates meanwhile.
+    machine = measured_machine()
     argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
     argv += ["--rootdir", str(project.root), "-m", mark]
+    limit_s = time_limit(RECEIPT_FOLDER / "receipt.json") + (DRILL_S if "drill" in mark else 0)
     argv += ["-p", "hearth.smoke.plugin", "--hearth-events=/dev/fd/{fd}"]
-    for event in project.events(argv, log, {"NO_COLOR": "1"}):
+    argv += [f"--hearth-limit={limit_s:.0f}"]
+    for event in project.events(argv, log, {"NO_COLOR": "1"}, limit_s + _GRACE_S):
         kind = event.pop("kind")
         if kind == "start":
             total = event["tests"]
@@ -210,7 +282,7 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
         made=made,
         seconds=round(time.monotonic() - start, 1),
         hearth=hearth,
-        machine=facts.machine(),
+        machine=machine,
         accelerator=notes.get("accelerator", {}),
         versions=facts.versions() | notes.get("versions", {}),
         addresses=[f"https://{site.fqdn}" for site in house.sites],
@@ -218,9 +290,26 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
         verdicts=verdicts,
         remarks=notes.get("remarks", []),
         unverified=unverified(project.inventory, house),
-        trust=trust_addresses(house),
+        trust=status.trust_addresses(house),
         drill=drill or last_drill(RECEIPT_FOLDER / "receipt.json"),
+        digests=_digests(house),
     )
+
+
+def _digests(house: House) -> dict[str, str]:
+    """Return the digests of the programs and of the models that are on the disk."""
+    models = status.models(house).models.values()
+    return facts.program_digests() | {one.name: one.digest for one in models if one.digest}
+
+
+def time_limit(receipt: Path) -> float:
+    """Return after how many seconds a run ends, whatever hangs: twice what it took before."""
+    try:
+        last = json.loads(receipt.read_text(encoding="utf-8"))
+        usual = float(last["seconds"]) if last["good"] and "pending" not in last["summary"] else 0
+    except (OSError, ValueError, KeyError, TypeError):
+        usual = 0
+    return max(LEAST_S, LIMIT * usual) if usual else FIRST_S
 
 
 def unverified(inventory: Path, house: House) -> list[str]:
@@ -248,25 +337,10 @@ def version(project: Project) -> str:
     return done.stdout.strip() or "unknown"
 
 
-def write(receipt: Receipt, folder: Path) -> None:
-    """Write `receipt.json` and `index.html`, each of them whole or not at all.
-
-    Raises:
-        VerifyError: the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o755)
-        text = json.dumps(receipt.as_json(), indent=2, ensure_ascii=False)
-        write_atomic(folder / "receipt.json", text.encode() + b"\n")
-        write_atomic(folder / "index.html", render(receipt).encode())
-    except OSError as error:
-        raise VerifyError(
-            f"cannot write the receipt: {error}: run this as root on the house"
-        ) from error
-
-
 def render(receipt: Receipt) -> str:
     """Return the receipt as one HTML page without scripts that loads nothing."""
+    import jinja2
+
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )

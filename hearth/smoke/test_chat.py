@@ -20,6 +20,7 @@ from hearth.clients.chat import (
     wait_for_answer,
 )
 from hearth.clients.endpoints import Edge, Endpoint
+from hearth.clients.llm import thought_alone
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.smoke.criteria import policy_violations
@@ -173,7 +174,7 @@ def test_a_page_of_another_origin_gets_no_websocket(server: Endpoint) -> None:
 def test_a_chat_message_is_answered(
     admin: Person, default_alias: str, default_model: str, notes: Notes
 ) -> None:
-    first_ms = []
+    first_ms, remarks = [], set()
     with live_connection(admin) as connection:
         for _ in range(TIMES):
             turn = send_message(
@@ -182,7 +183,11 @@ def test_a_chat_message_is_answered(
             answer = wait_for_answer(connection, turn, WITHIN_S)
             assert not answer.error, answer.error
             first_ms.append(1000 * answer.first_s)
-    notes.figure("first words in the chat", "ms", first_ms, default_model)
+            if not answer.text:
+                remarks.add(thought_alone(default_model))
+    notes.figure("first words in the chat", "ms", first_ms, default_model, default_model)
+    for text in remarks:
+        notes.remark(f"in the chat, {text}")
 
 
 def test_the_memory_of_the_chat_is_measured(chat: Service, notes: Notes) -> None:

@@ -1,9 +1,11 @@
-"""Every alias answers over HTTPS, whole and streamed; speed and accelerator are measured."""
+"""Every alias answers over HTTPS, thinks as it should and calls tools; speed is measured."""
 
 import asyncio
+import json
 import math
+import re
 import time
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -11,20 +13,47 @@ import pytest
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
 from hearth.bench.llm import Comparison, added_text, compare
 from hearth.catalogue.house import Alias, House, Model
+from hearth.catalogue.schema import Capability
 from hearth.clients.endpoints import Answer, Edge, sse
-from hearth.clients.llm import devices_of, direct_and_gateway, local_model, server_api
-from hearth.clients.models import NOT_OFFERED, PENDING, Overview
+from hearth.clients.llm import (
+    Reply,
+    devices_of,
+    direct_and_gateway,
+    least_thought,
+    local_model,
+    server_api,
+    thought,
+    thought_alone,
+)
+from hearth.clients.models import NOT_OFFERED, PENDING, READY, Overview, key_of
 from hearth.smoke.hosts import ask
-from hearth.smoke.plugin import Notes, NotMeasured, Pending
+from hearth.smoke.plugin import Notes, NotMeasured, Pending, wait_for
 
 pytestmark = pytest.mark.home
 
 CHAT = "/v1/chat/completions"
 # Enough for a median beside everything else; `hearth bench llm` takes a hundred.
 PAIRS = 5
-WITHIN_S = 60.0
+WITHIN_S, RECORDED_S = 60.0, 5.0
 REAL_GPUS = ("cuda", "vulkan")
 ANSWERED_BY = "x-hearth-model"
+FIRST_TOKEN = "gen_ai_server_time_to_first_token_seconds"
+RIDDLE = "Which is larger, 9.11 or 9.9? Think step by step."
+WEATHER = "What is the weather in Paris? Use the tool."
+TOKENS, CALL_TOKENS, THOUGHT_TOKENS = 16, 256, 1024
+TOOL_NAME = "get_weather"
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": TOOL_NAME,
+        "description": "Get the weather of a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        },
+    },
+}
 # A red square of 32 by 32.
 PICTURE = (
     "data:image/png;base64,"
@@ -34,20 +63,36 @@ PICTURE = (
 
 
 def question(alias: Alias, overview: Overview) -> dict[str, Any]:
-    """Return a small request for the kind of an alias, once its model is ready."""
+    """Return a small request for an alias, once its model is ready."""
     state = overview.aliases[alias.name]
     if state.state == PENDING:
-        raise Pending(state.percent, state.reason or f"{state.waits_for} is being downloaded")
+        wait_for(state)
     if state.state == NOT_OFFERED:
         raise NotMeasured(state.reason)
     content: Any = "What is 2 + 2? Answer in one word."
-    if alias.kind == "vision":
+    if "vision" in alias.capabilities:
         content = [
             {"type": "text", "text": "Which colour is this? Answer in one word."},
             {"type": "image_url", "image_url": {"url": PICTURE}},
         ]
     message = {"role": "user", "content": content}
-    return {"model": alias.name, "messages": [message], "max_tokens": 16}
+    return {"model": alias.name, "messages": [message], "max_tokens": TOKENS}
+
+
+def without_thought(house: House, alias: Alias, tokens: int) -> dict[str, Any]:
+    """Return the fields of a request for an answer at once; some models think all the same."""
+    thinks = any(house.models[name].always_thinks for name in alias.members)
+    return {"reasoning_effort": "none", "max_tokens": THOUGHT_TOKENS if thinks else tokens}
+
+
+def check_text(house: House, model: str, text: str, thoughts: str) -> None:
+    """Check that an answer has text; one that ended in thought alone is reported as that."""
+    if text.strip():
+        return
+    assert thoughts, "the answer is empty"
+    if house.models[model].always_thinks:
+        raise NotMeasured(thought_alone(model))
+    pytest.fail(thought_alone(model))
 
 
 def check_member(answer: Answer, model: str, alias: Alias) -> None:
@@ -69,7 +114,7 @@ def test_speed_is_measured_directly_and_through_the_gateway(
 ) -> None:
     async def measure() -> Comparison:
         async with httpx.AsyncClient(trust_env=False) as client:
-            paths = direct_and_gateway(client, house, model, key)
+            paths = direct_and_gateway(client, house, model, key, least_thought(model))
             return await compare([paths], "gateway", PAIRS, timeout_s=WITHIN_S)
 
     report = asyncio.run(measure())
@@ -77,12 +122,13 @@ def test_speed_is_measured_directly_and_through_the_gateway(
         figures = ("first token", "ms", "first_ms"), ("generated", "tokens/s", "tokens_per_s")
         for name, unit, field in figures:
             if (spread := path[field]) is not None:
-                notes.figure(f"{name}, {path.case}", unit, spread, model.name)
+                notes.figure(f"{name}, {path.case}", unit, spread, model.name, model.name)
         assert not path.errors, f"{path.case}: {path.errors[0]}"
     if report.added_first_ms is None:
         raise NotMeasured(report.stopped or "no pair of calls was answered")
     added = report.added_first_ms
-    notes.figure("added by the gateway to the first token", "ms", [added.median], added_text(added))
+    what = "added by the gateway to the first token"
+    notes.figure(what, "ms", [added.median], added_text(added), model.name)
 
 
 def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:
@@ -108,9 +154,9 @@ def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes
 
 
 def test_an_alias_answers(
-    alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
+    house: House, alias: Alias, overview: Overview, gateway: str, edge: Edge, key: str
 ) -> None:
-    path, send = CHAT, question(alias, overview)
+    path, send = CHAT, question(alias, overview) | without_thought(house, alias, TOKENS)
     if alias.kind == "embed":
         path = "/v1/embeddings"
         send = {"model": alias.name, "input": ["bread and butter", "the moon landing"]}
@@ -122,29 +168,149 @@ def test_an_alias_answers(
         assert len(one) == len(two) > 1
         assert one != two, "two texts have the same vector"
         assert all(math.isfinite(value) for value in one)
-    else:
-        assert data["choices"][0]["message"]["content"].strip(), "the answer is empty"
     check_member(answer, data["model"], alias)
+    if alias.kind != "embed":
+        message = data["choices"][0]["message"]
+        check_text(house, data["model"], message.get("content") or "", thought(message))
 
 
-def test_an_alias_streams(
-    speaker: Alias, overview: Overview, gateway: str, edge: Edge, key: str, notes: Notes
-) -> None:
-    send = question(speaker, overview) | {"stream": True}
-    start, first_s, named = time.monotonic(), None, set()
-    with edge.stream(gateway, CHAT, speaker.timeout_s, key, send) as (head, chunks):
+def streamed(
+    alias: Alias, gateway: str, edge: Edge, key: str, send: dict[str, Any]
+) -> tuple[Reply, float]:
+    """Return a streamed answer of a member of the alias, and after how many seconds it started."""
+    start, first_s = time.monotonic(), None
+    reply = Reply()
+    with edge.stream(gateway, CHAT, alias.timeout_s, key, send | {"stream": True}) as (
+        head,
+        chunks,
+    ):
         if head.status_code != 200:
             pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
         for event in sse(chunks):
             assert "error" not in event, f"the stream ends in an error: {event['error']}"
-            choices = event.get("choices") or [{}]
-            if first_s is None and choices[0].get("delta", {}).get("content"):
+            reply.add(event)
+            if first_s is None and reply.started:
                 first_s = time.monotonic() - start
-            named.add(event["model"])
-    assert first_s is not None, "the stream holds no text"
-    assert len(named) == 1, f"the stream names several models: {named}"
-    check_member(Answer(head.status_code, head.headers, b""), named.pop(), speaker)
-    notes.figure(f"first token of {speaker.name}, over HTTPS", "ms", [first_s * 1000])
+    assert first_s is not None, "the stream has neither text, nor thought, nor a tool call"
+    assert len(reply.models) == 1, f"the stream names several models: {reply.models}"
+    check_member(Answer(head.status_code, head.headers, b""), reply.model, alias)
+    return reply, first_s
+
+
+def check_figures(house: House, alias: Alias) -> None:
+    """Check that the gateway has recorded the time to the first token of an answer of the alias."""
+    (service, *_) = house.offering("models")
+    if service.metrics_port is None:
+        return  # one of somebody else, outside of the house
+    pattern = rf'(?m)^{FIRST_TOKEN}_count{{[^}}]*gen_ai_request_model="{re.escape(alias.name)}"'
+    end = time.monotonic() + RECORDED_S
+    # An answer is recorded a moment after its last event.
+    while True:
+        page = httpx.get(f"{service.url}/metrics", timeout=WITHIN_S, trust_env=False).text
+        if re.search(pattern, page):
+            return
+        assert time.monotonic() < end, f"the figures of {service.name} have no {alias.name}"
+        time.sleep(0.1)
+
+
+def test_an_alias_streams(
+    house: House,
+    speaker: Alias,
+    overview: Overview,
+    gateway: str,
+    edge: Edge,
+    key: str,
+    notes: Notes,
+) -> None:
+    # As people ask: with the alias's own thinking, whose tokens count as well.
+    reply, first_s = streamed(speaker, gateway, edge, key, question(speaker, overview))
+    what = f"first token of {speaker.name}, over HTTPS"
+    notes.figure(what, "ms", [first_s * 1000], conditions=", ".join(reply.models))
+    check_figures(house, speaker)
+
+
+def test_an_alias_that_should_not_think_does_not(
+    house: House, unthinking: Alias, overview: Overview, gateway: str, edge: Edge, key: str
+) -> None:
+    send = question(unthinking, overview)
+    send["messages"] = [{"role": "user", "content": RIDDLE}]
+    reply, _ = streamed(unthinking, gateway, edge, key, send)
+    assert not reply.thought, f"{reply.model} thinks, although `thinking` is off"
+    # A model whose thinking is not known to its server writes it into the answer.
+    assert "<think>" not in reply.text, f"{reply.model} writes its thought into the answer"
+    check_text(house, reply.model, reply.text, reply.thought)
+
+
+def check_call(function: dict[str, str]) -> None:
+    """Check that a call names the tool and has readable arguments."""
+    assert function["name"] == TOOL_NAME, f"it calls {function['name']!r}"
+    try:
+        arguments = json.loads(function["arguments"])
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        pytest.fail(f"its arguments are not a JSON object: {function['arguments'][:100]!r}")
+
+
+def test_an_alias_calls_a_tool_and_answers_from_its_result(
+    house: House, tool_user: Alias, overview: Overview, gateway: str, edge: Edge, key: str
+) -> None:
+    send = question(tool_user, overview) | without_thought(house, tool_user, CALL_TOKENS)
+    send |= {"tools": [TOOL], "messages": [{"role": "user", "content": WEATHER}]}
+    reply, _ = streamed(tool_user, gateway, edge, key, send)
+    able = [name for name in tool_user.members if "tools" in house.models[name].capabilities]
+    assert reply.model in able, f"{reply.model} got the tools, and only {', '.join(able)} can call"
+    if not reply.calls:
+        check_text(house, reply.model, reply.text, reply.thought)
+        raise NotMeasured(f"{reply.model} answered without calling the tool, as small models do")
+    check_call(reply.calls[0]["function"])
+    assert reply.finish == "tool_calls", f"the stream ends in {reply.finish!r}"
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "sunny, 21 degrees"}
+        for call in reply.calls
+    ]
+    called = {"role": "assistant", "content": reply.text or None, "tool_calls": reply.calls}
+    send["messages"] = [*send["messages"], called, *results]
+    after, _ = streamed(tool_user, gateway, edge, key, send)
+    if not after.calls:
+        check_text(house, after.model, after.text, after.thought)
+
+
+def test_models_can_do_what_the_inventory_says(
+    house: House, overview: Overview, notes: Notes
+) -> None:
+    ready = [
+        model
+        for model in house.models.values()
+        if model.pulled and model.kind == "chat" and overview.models[model.name].state == READY
+    ]
+    if not ready:
+        raise Pending(0, "no model is downloaded yet")
+
+    async def listed() -> dict[tuple[str | None, str], set[str]]:
+        """Return what each server lists for its models; their descriptions are not open."""
+        servers = {model.service: model for model in ready}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            lists = await asyncio.gather(
+                *(server_api(client, house, model)("/api/tags", None) for model in servers.values())
+            )
+        return {
+            (service, key_of(entry["name"])): set(entry.get("capabilities") or ())
+            for service, tags in zip(servers, lists, strict=True)
+            for entry in tags["models"]
+        }
+
+    wrong, known = [], asyncio.run(listed())
+    for model in ready:
+        can, declared = known.get((model.service, key_of(model.id)), set()), set(model.capabilities)
+        if missing := declared - can:
+            wrong.append(f"{model.name}: no {', '.join(sorted(missing))}: take it out")
+        if more := can & set(get_args(Capability)) - declared:
+            notes.remark(
+                f"{model.name} can also do {', '.join(sorted(more))}: add it to its capabilities "
+                "in inventory/models.yml"
+            )
+    assert not wrong, f"capabilities in inventory/models.yml: {'; '.join(wrong)}"
 
 
 def test_only_aliases_that_allow_the_cloud_use_it(house: House) -> None:

@@ -23,7 +23,7 @@ from hearth.clients.stats import NOT_UNDERSTOOD, error_rate
 from hearth.clients.stt import StreamOptions, background_noise, connected, transcribe
 from hearth.smoke.criteria import advice_on_speed, stream_violations
 from hearth.smoke.hosts import ask, connections
-from hearth.smoke.plugin import Notes, NotMeasured
+from hearth.smoke.plugin import Notes, NotMeasured, twice
 
 pytestmark = pytest.mark.home
 
@@ -36,6 +36,8 @@ UNPRIVILEGED = 65534
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(2000)
 QUIET_S = 4
 LEAD_S = 0.5
+# What the server's choice of a model aims at.
+SOON_MS = 1500
 # Not wyoming.audio: importing it warns about audioop, and warnings are errors in the tests.
 WYOMING_FORMAT = {"rate": 16_000, "width": 2, "channels": 1}
 # 64 ms, the chunk size of Home Assistant.
@@ -66,6 +68,11 @@ def upload(
     return ask(edge, fqdn, PATH, *wanted, key=key, send=body, headers=headers, within_s=WITHIN_S)
 
 
+def under(listener: Service, test: str) -> str:
+    """Return the conditions of a figure: the model, and what it was given."""
+    return f"{status_of(listener)['model']}, {test}"
+
+
 def status_of(service: Service) -> dict[str, Any]:
     return dict(get_json(f"{service.url}/status", ASK_S))
 
@@ -85,12 +92,25 @@ def test_a_file_of_speech_becomes_text(
         texts.append((spoken.text, result["text"]))
     rate = error_rate(texts)
     assert rate is not None
-    notes.figure(f"word error rate of {listener.name}", "%", [100 * rate])
+    conditions = under(listener, "10 s of speech")
+    notes.figure(f"word error rate of {listener.name}", "%", [100 * rate], conditions=conditions)
     if rate > NOT_UNDERSTOOD:
         notes.remark(
             f"{listener.name} understood hardly a word of clear speech: its weights are made up, "
             "or its model is not for English"
         )
+
+
+def test_other_languages_than_english_are_accepted(listener: Service, edge: Edge, key: str) -> None:
+    fqdn, sound = listener.sites[0].fqdn, wav(utterances(3)[0].pcm)
+    if status_of(listener)["multilingual"]:
+        fields = {"language": "de", "response_format": "verbose_json"}
+        result = upload(edge, fqdn, key, sound, **fields).json()
+        assert result["language"] == "german"
+        assert result["text"].strip(), "the text is empty"
+    else:
+        error = upload(edge, fqdn, key, sound, 400, language="de").json()["error"]
+        assert error["code"] == "unsupported_language"
 
 
 def test_it_keeps_up_with_speech_and_stays_healthy(
@@ -113,7 +133,8 @@ def test_it_keeps_up_with_speech_and_stays_healthy(
         rtf = (time.perf_counter() - start) / spoken.seconds
     model = str(status_of(listener)["model"])
     about = f"{model}: seconds of work per second of speech"
-    notes.figure(f"real-time factor of {listener.name}", "", [rtf], about)
+    conditions = under(listener, "30 s of speech")
+    notes.figure(f"real-time factor of {listener.name}", "", [rtf], about, conditions)
     notes.figure(f"health of {listener.name} while it listens", "ms", waits)
     known = [m.name for m in house.models.values() if m.service == listener.name]
     if advice := advice_on_speed(rtf, model, known):
@@ -132,7 +153,14 @@ def test_a_live_stream_becomes_text(listener: Service, edge: Edge, key: str, not
         assert any(str(event.payload["text"]).strip() for event in finals), "all finals are empty"
         waits.append(1000 * (finals[-1].at_s - result.started - LEAD_S - spoken.seconds))
     about = "with the half second of silence that ends it; 3 s of speech"
-    notes.figure(f"end of speech to text of {listener.name}", "ms", waits, about)
+    conditions = under(listener, "3 s of speech")
+    notes.figure(f"end of speech to text of {listener.name}", "ms", waits, about, conditions)
+    if min(waits) > SOON_MS:
+        reason = status_of(listener)["choice_reason"]
+        notes.remark(
+            f"{listener.name}: text came {min(waits) / 1000:.1f} s after 3 s of speech, and "
+            f"{SOON_MS / 1000:g} s is the aim; this model was chosen as {reason}"
+        )
 
 
 def test_silence_yields_no_text(listener: Service, edge: Edge, key: str) -> None:
@@ -166,23 +194,27 @@ def test_a_client_that_leaves_frees_its_work(
 ) -> None:
     fqdn, sound = listener.sites[0].fqdn, wav(utterances(30)[0].pcm * 8)
     body, headers = form("long.wav", sound, model="whisper-1", stream="true")
-    # The house may have other clients meanwhile.
-    files, live = load_of(listener)
-    with edge.stream(fqdn, PATH, WITHIN_S, key, body, headers) as (answer, chunks):
-        assert answer.status_code == 200, b"".join(chunks)[:200]
-        assert next(sse(chunks), None), "it ended before its first words"
-        busy, _ = load_of(listener)
-    left = time.perf_counter()
-    assert busy > files, "the file was transcribed already"
-    assert asyncio.run(live_streams(listener, edge.endpoint(fqdn, key))) > live, (
-        "the stream is not counted"
-    )
-    deadline = time.monotonic() + FREE_S
-    while (now := sum(load_of(listener))) > files + live:
-        late = f"it works on {now} requests {FREE_S:g} s after the client left, not {files + live}"
-        assert time.monotonic() < deadline, late
-        time.sleep(0.05)
-    notes.figure(f"work of {listener.name} freed", "ms", [1000 * (time.perf_counter() - left)])
+
+    def attempt() -> None:
+        # The house may have other clients meanwhile.
+        files, live = load_of(listener)
+        with edge.stream(fqdn, PATH, WITHIN_S, key, body, headers) as (answer, chunks):
+            assert answer.status_code == 200, b"".join(chunks)[:200]
+            assert next(sse(chunks), None), "it ended before its first words"
+            busy, _ = load_of(listener)
+        left = time.perf_counter()
+        assert busy > files, "the file was transcribed already"
+        assert asyncio.run(live_streams(listener, edge.endpoint(fqdn, key))) > live, (
+            "the stream is not counted"
+        )
+        deadline = time.monotonic() + FREE_S
+        while (now := sum(load_of(listener))) > files + live:
+            late = f"it works on {now - files - live} requests more {FREE_S:g} s after one has left"
+            assert time.monotonic() < deadline, late
+            time.sleep(0.05)
+        notes.figure(f"work of {listener.name} freed", "ms", [1000 * (time.perf_counter() - left)])
+
+    twice(attempt)
 
 
 async def live_streams(service: Service, endpoint: Endpoint) -> int:
@@ -268,7 +300,8 @@ def test_a_satellite_gets_the_text_of_speech(listener: Service, port: int, notes
     answers = converse(listener.address or "", port, requests, "transcript-stop", WITHIN_S)
     (spoken, took_s), (quiet, _) = answers
     about = "3 s of speech, sent at once"
-    notes.figure(f"text of {listener.name} for a satellite", "ms", [1000 * took_s], about)
+    what, conditions = f"text of {listener.name} for a satellite", under(listener, "3 s of speech")
+    notes.figure(what, "ms", [1000 * took_s], about, conditions)
     assert [event.type for event in spoken][-2:] == ["transcript", "transcript-stop"]
     assert spoken[-2].data["text"].strip(), "the text is empty"
     assert quiet[-2].data["text"] == ""

@@ -6,7 +6,8 @@ It reads one JSON object and prints one, so that a system with many units costs 
 Of the request, `units` are inspected with their helpers, `others` only for their files; versions
 are of `packages` (Python) and `debian` (packages), `secrets` are path patterns, and `program` is
 this text. The response has `units` (see `unit`), `debian`, `listening` ([protocol, address, port]),
-`memory_max` ("" without a limit's file) and `uid_map`.
+`programs` (folders in PROGRAMS, without empty ones), `memory_max` ("" without a limit's file) and
+`uid_map`.
 
 To try what a unit's sandbox forbids, it enters the namespaces of the unit's process as its user,
 without any capability. It leaves no file behind. An attempt that succeeded is `done`; any other
@@ -34,8 +35,9 @@ STATUS = ("NoNewPrivs", "Seccomp", "CapBnd", "CapEff", "Uid", "Gid", "Groups")
 PROPERTIES = "ActiveState,SubState,Result,MainPID,User,CapabilityBoundingSet"
 CREDENTIALS = "/run/credentials"
 WITHIN_S = 20
+PROGRAMS = "/opt/hearth"
 # The folder of one version of a program that Hearth installed.
-PROGRAM = re.compile(r"/opt/hearth/[^/]+/[^/]+/")
+PROGRAM = re.compile(rf"{PROGRAMS}/[^/]+/[^/]+/")
 DELETED = " (deleted)"
 
 
@@ -46,6 +48,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
         | {name: unit(name, request, tries=False) for name in request["others"]},
         "debian": debian_versions(request["debian"]),
         "listening": listening(),
+        "programs": programs(),
         "memory_max": _text("/sys/fs/cgroup/memory.max"),
         "uid_map": _text("/proc/self/uid_map").split(),
     }
@@ -55,7 +58,9 @@ def with_helpers(units: Sequence[str]) -> list[str]:
     """Return the units and their helpers, such as a sidecar proxy."""
     patterns = [f"{name.removesuffix('.service')}-*.service" for name in units]
     listed = _output(["systemctl", "list-units", "--all", "--plain", "--no-legend", *patterns])
-    return list(dict.fromkeys([*units, *(line.split()[0] for line in listed.splitlines())]))
+    rows = [line.split() for line in listed.splitlines()]
+    # A package's own unit that is masked is no helper.
+    return list(dict.fromkeys([*units, *(row[0] for row in rows if row[1] != "masked")]))
 
 
 def unit(name: str, request: dict[str, Any], *, tries: bool = True) -> dict[str, Any]:
@@ -93,6 +98,11 @@ def listening() -> list[tuple[str, str, int]]:
         address, _, port = local.rpartition(":")
         found.append((protocol, address.partition("%")[0].strip("[]"), int(port)))
     return found
+
+
+def programs() -> list[str]:
+    """Return the folders of programs that hold something."""
+    return sorted({path.parent.name for path in Path(PROGRAMS).glob("*/*")})
 
 
 def _text(path: str) -> str:

@@ -128,7 +128,7 @@ async def _answer(kind: str, fault: str, body: bytes) -> AsyncIterator[bytes]:
         yield _head(200, True) + _event(problem) if streams else _json(200, problem)
     elif streams:
         yield _head(200, streams)
-        for event in _stream(kind, fault == CUT):
+        for event in _stream(kind, body, fault == CUT):
             yield event
     else:
         whole = _json(200, _content(kind, body))
@@ -160,29 +160,33 @@ def _content(kind: str, body: bytes) -> object:
     if kind == "transcribe":
         return {"text": "".join(_WORDS)}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    asked = json.loads(body)
     if kind == "embed":
-        many = json.loads(body)["input"]
+        many = asked["input"]
         count = len(many) if isinstance(many, list) else 1
         rows = [{"object": "embedding", "index": n, "embedding": [0.5, n]} for n in range(count)]
-        return {"object": "list", "model": "drill", "data": rows, "usage": usage}
+        return {"object": "list", "model": asked["model"], "data": rows, "usage": usage}
     message = {"role": "assistant", "content": "".join(_WORDS)}
-    return {**_chat("completion", message=message, finish_reason="stop"), "usage": usage}
+    head = _chat("completion", asked["model"], message=message, finish_reason="stop")
+    return {**head, "usage": usage}
 
 
-def _chat(kind: str, **choice: object) -> dict[str, object]:
-    head = {"id": "drill", "object": f"chat.{kind}", "created": 1, "model": "drill"}
+def _chat(kind: str, model: object, **choice: object) -> dict[str, object]:
+    # As Ollama does, it names the model that was requested: the gateway compares the two.
+    head = {"id": "drill", "object": f"chat.{kind}", "created": 1, "model": model}
     return {**head, "choices": [{"index": 0, **choice}]}
 
 
-def _stream(kind: str, cut: bool) -> list[bytes]:
+def _stream(kind: str, body: bytes, cut: bool) -> list[bytes]:
     """Return the events of an answer, or only the first two where it is `cut`."""
     if kind == "transcribe":
         payloads: list[object] = [{"type": "transcript.text.delta", "delta": w} for w in _WORDS]
         payloads.append({"type": "transcript.text.done", "text": "".join(_WORDS)})
     else:
+        model = json.loads(body)["model"]
         deltas: list[tuple[dict[str, str], str | None]] = [({"content": w}, None) for w in _WORDS]
         payloads = [
-            _chat("completion.chunk", delta=delta, finish_reason=reason)
+            _chat("completion.chunk", model, delta=delta, finish_reason=reason)
             for delta, reason in (*deltas, ({}, "stop"))
         ]
     events = [_event(each) for each in payloads]

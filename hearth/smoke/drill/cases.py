@@ -15,7 +15,6 @@ from hearth.smoke.drill.agent import CUT, DRIP, HANG, REFUSED, WELL
 Order = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 PATHS = {
     "chat": "/v1/chat/completions",
-    "vision": "/v1/chat/completions",
     "embed": "/v1/embeddings",
     "transcribe": "/v1/audio/transcriptions",
 }

@@ -1,0 +1,67 @@
+"""The models that servers have in memory, and how to take one out; Ollama's interface."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from hearth.catalogue import suggest
+from hearth.catalogue.house import House, Service
+from hearth.clients import ClientError
+from hearth.clients.endpoints import client_errors, get_json, one_line
+from hearth.clients.models import key_of
+
+_READ_S, _UNLOAD_S = 2.0, 20.0
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """One model in memory: its size, how much of it is on a card, and when it will be unloaded.
+
+    `expires` is an ISO time.
+    """
+
+    name: str
+    size_bytes: int
+    vram_bytes: int
+    expires: str
+
+
+def loaded(service: Service) -> list[LoadedModel]:
+    """Return the models that a service has in memory now."""
+    found = get_json(f"{service.url}/api/ps", _READ_S)
+    with client_errors(f"{service.url}/api/ps", _READ_S):
+        return [_model(entry) for entry in (found.get("models") or [])[:_MOST]]
+
+
+def _model(entry: dict[str, Any]) -> LoadedModel:
+    size, card = (max(0, int(entry.get(key) or 0)) for key in ("size", "size_vram"))
+    name, expires = entry.get("name") or entry.get("model") or "", entry.get("expires_at") or ""
+    return LoadedModel(one_line(name), size, min(card, size), one_line(expires))
+
+
+def unload(house: House, model: str) -> str:
+    """Take a model out of memory, and return which one and where.
+
+    Raises:
+        ClientError: no service has it in memory, or the service does not do it.
+    """
+    ids = {key_of(one.id) for one in house.models.values() if model in (one.name, one.id)}
+    wanted = ids | {key_of(model)}
+    for service in house.offering("loaded_models"):
+        for one in loaded(service):
+            if key_of(one.name) in wanted:
+                _unload(service, one.name)
+                freed = f"{one.size_bytes / 2**30:.1f} GiB"
+                return f"{one.name} is out of the memory of {service.name}, which frees {freed}"
+    if not ids:
+        raise ClientError(f"no model {model!r}: {suggest(model, house.models)}")
+    raise ClientError(f"{model} is not in memory")
+
+
+def _unload(service: Service, name: str) -> None:
+    url = f"{service.url}/api/generate"
+    with client_errors(url, _UNLOAD_S):
+        send = {"model": name, "keep_alive": 0}
+        httpx.post(url, json=send, timeout=_UNLOAD_S, trust_env=False).raise_for_status()
