@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
@@ -16,48 +16,54 @@ _LOOPBACK = "127.0.0.1"
 _MEMORY_PER_DOWNLOAD = 1.2
 # An external server has none of these, and no links to the services that serve models.
 _OF_INSTANCES = (
-    *("packages", "sources", "address", "port", "metrics_port", "paths", "needs", "egress"),
-    *("publish_tcp", "gpu", "limits", "data", "scrapes"),
+    *("packages", "sources", "programs", "address", "port", "metrics_port", "paths", "needs"),
+    *("egress", "publish_tcp", "gpu", "limits", "data", "scrapes"),
 )
 
 
 def derive(
     catalogue: Catalogue,
     given_secrets: frozenset[str] = frozenset(),
-    absent: frozenset[str] = frozenset(),
+    has: Callable[[str], bool] = lambda _gpu: True,
 ) -> house.House:
     """Derive the house from a checked catalogue.
 
-    `given_secrets` are the names of the given secrets that have a value; `absent` are the
-    services with `enabled: auto` whose GPU is missing on this machine.
+    `given_secrets` are the names of the given secrets that have a value; `has` returns whether
+    this machine has the GPU of a record.
     """
     ((machine_name, machine_record),) = catalogue.machines.items()
     machine = _machine(machine_name, machine_record)
     on = {
         name: record
         for name, record in catalogue.services.items()
-        if record.runs and not (record.enabled == "auto" and name in absent)
+        if record.runs and not (record.enabled == "auto" and not has(record.gpu))
     }
     needs = {name: _resolved_needs(record, on) for name, record in on.items()}
     order = _order(needs)
     urls = {name: _url(record) for name, record in on.items()}
-    models = {name: _model(catalogue, name, urls, given_secrets) for name in catalogue.models}
+    models = {name: _model(catalogue, name, urls, given_secrets, has) for name in catalogue.models}
     services = {
         name: _with_models(
             _service(machine, name, on[name], needs[name], order[name]), catalogue, models
         )
         for name in sorted(on, key=order.__getitem__)
     }
-    parts = {name: _part(machine, name, record) for name, record in catalogue.parts.items()}
+    parts = {name: _part(machine, name, record, on) for name, record in catalogue.parts.items()}
     consumers = _consumers(catalogue)
-    flows = _flows(services)
+    # Where a part's metrics are: instances reach the resolver's address over their own links.
+    metrics = [
+        (name, machine.resolver_address, part.metrics_port)
+        for name, part in parts.items()
+        if part.metrics_port
+    ]
+    flows = _flows(services, metrics)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
-    return house.House(
+    whole = house.House(
         machine=machine,
         services=services,
         parts=parts,
         flows=flows,
-        forbidden=_forbidden(services, flows),
+        forbidden=_forbidden(services, metrics, flows),
         egress=_egress(services),
         published_ports=tuple(
             (service.address, service.port)
@@ -88,9 +94,20 @@ def derive(
             if not record.present
         },
     )
+    first = _needed_first(whole)
+    return replace(
+        whole, services={n: replace(s, background=n not in first) for n, s in services.items()}
+    )
 
 
-def _resolved_needs(record: schema.ServiceRecord, on: Iterable[str]) -> tuple[str, ...]:
+def _needed_first(whole: house.House) -> set[str]:
+    """Return the services that answer a request to the default alias."""
+    members = whole.default_alias.members if whole.default_alias else ()
+    serving = {whole.models[name].service or "" for name in members}
+    return serving | {service.name for service in whole.offering("models")}
+
+
+def _resolved_needs(record: schema.PartRecord, on: Iterable[str]) -> tuple[str, ...]:
     """Return the first enabled alternative of every need."""
     enabled = [[name for name in naming.alternatives(need) if name in on] for need in record.needs]
     return tuple(names[0] for names in enabled if names)
@@ -158,29 +175,35 @@ def _service(
 def _with_models(
     service: house.Service, catalogue: Catalogue, models: Mapping[str, house.Model]
 ) -> house.Service:
-    """Add the files of its models; the service that offers all models gets egress and keys."""
+    """Add its models and programs; the service that offers all models gets egress and keys."""
     weights = _weights(catalogue, service.name, models)
+    programs = _programs(catalogue, service, weights)
+    service = replace(service, weights=weights, programs=programs)
     if "models" not in service.offers:
-        return replace(service, weights=weights)
+        return service
     usable = [model for model in models.values() if model.usable]
     hosts = sorted({model.host for model in usable if model.host})
     secrets = sorted({model.secret for model in usable if model.secret})
     return replace(
         service,
-        weights=weights,
         egress=tuple(dict.fromkeys((*service.egress, *hosts))),
         secrets={**service.secrets, **dict.fromkeys(secrets, "given")},
     )
 
 
 def _model(
-    catalogue: Catalogue, name: str, urls: Mapping[str, str], given_secrets: frozenset[str]
+    catalogue: Catalogue,
+    name: str,
+    urls: Mapping[str, str],
+    given_secrets: frozenset[str],
+    has: Callable[[str], bool],
 ) -> house.Model:
     record = catalogue.models[name]
     provider = catalogue.providers[record.provider]
     service = catalogue.services.get(provider.service or "")
     ours = service is not None and service.here
     program = naming.program(provider.service or "", name) if ours and record.files else None
+    gpu_missing = ours and not _has_gpu(service, record, has)
     within = [alias for alias in catalogue.aliases.values() if name in alias.members]
     reason = None
     if provider.service and provider.service not in urls:
@@ -191,16 +214,21 @@ def _model(
         reason = "no alias that allows the cloud has it as a member"
     elif program and not within:
         reason = "no alias has it as a member"
+    elif gpu_missing:
+        reason = f"it needs gpu: {record.gpu}, which {provider.service} does not have here"
     download = naming.size_bytes(record.download) if record.download else None
+    context = record.context
+    if context is None and provider.service and record.kind != "transcribe":
+        context = house.DEFAULT_CONTEXT_TOKENS
     memory = naming.size_bytes(record.memory) if record.memory else None
     if memory is None and download is not None:
         memory = round(download * _MEMORY_PER_DOWNLOAD)
     return house.Model(
-        **(house.values_of(record) | {"id": record.id or name}),
+        **(house.values_of(record) | {"id": record.id or name, "context": context}),
         name=name,
         litellm=provider.litellm or record.provider,
         local=provider.service is not None,
-        pulled=ours and program is None,
+        pulled=ours and program is None and reason is None,
         program=program,
         service=provider.service,
         url=urls.get(provider.service or ""),
@@ -214,6 +242,15 @@ def _model(
     )
 
 
+def _has_gpu(
+    service: schema.ServiceRecord | None, record: schema.ModelRecord, has: Callable[[str], bool]
+) -> bool:
+    """Return whether the service of a model computes on the GPU that the model needs, if any."""
+    if service is None or record.gpu is None:
+        return True
+    return service.gpu in ("auto", record.gpu) and has(record.gpu)
+
+
 def _weights(
     catalogue: Catalogue, service: str, models: Mapping[str, house.Model]
 ) -> tuple[house.Weights, ...]:
@@ -223,7 +260,7 @@ def _weights(
     """
     programs = {n: m.program for n, m in models.items() if m.service == service and m.program}
     members = (member for alias in catalogue.aliases.values() for member in alias.members)
-    wanted = dict.fromkeys(member for member in members if member in programs)
+    wanted = dict.fromkeys(m for m in members if m in programs and models[m].usable)
     return tuple(
         house.Weights(
             name=name,
@@ -239,6 +276,23 @@ def _weights(
     )
 
 
+def _programs(
+    catalogue: Catalogue, service: house.Service, weights: Iterable[house.Weights]
+) -> tuple[str, ...]:
+    """List the program folders that an instance sees: its own, and those it may share."""
+    if not service.here:
+        return ()
+    # A source with the name of another service lies in the folder of a program of its own.
+    sources = (
+        name
+        for name in service.sources
+        if naming.PROGRAM.fullmatch(name) and name not in catalogue.services
+    )
+    named = service.settings.values()
+    models = (model.program for model in weights if model.wanted or model.name in named)
+    return tuple(dict.fromkeys((service.name, *service.programs, *sources, *models)))
+
+
 def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Model]) -> house.Alias:
     cloud = f"it is in the cloud, and {name} does not allow the cloud"
     reasons = {
@@ -251,16 +305,24 @@ def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Mod
         **(house.values_of(record) | {"members": members}),
         name=name,
         kind=models[record.members[0]].kind,
+        capabilities=tuple(
+            capability
+            for capability in models[(members or record.members)[0]].capabilities
+            if all(capability in models[member].capabilities for member in members)
+        ),
         dropped=dropped,
         offered=bool(members),
         reason=None if members else "; ".join(f"{n}: {reason}" for n, reason in dropped.items()),
     )
 
 
-def _part(machine: house.Machine, name: str, record: schema.PartRecord) -> house.Part:
+def _part(
+    machine: house.Machine, name: str, record: schema.PartRecord, on: Iterable[str]
+) -> house.Part:
     url = f"http://{_LOOPBACK}:{record.port}" if record.port else None
+    derived = {"role": record.role or name, "needs": _resolved_needs(record, on)}
     return house.Part(
-        **(house.values_of(record) | {"role": record.role or name}),
+        **(house.values_of(record) | derived),
         name=name,
         # Debian's packages have units without the prefix.
         unit=f"hearth-{naming.hyphens(name)}.service",
@@ -277,10 +339,10 @@ def _sites(
             **(house.values_of(site) | {"policy": " ".join((site.policy or "").split()) or None}),
             name=label,
             fqdn=f"{label}.{machine.domain}",
-            uploads_bytes=naming.size_bytes(site.uploads) if site.uploads else None,
+            uploads_bytes={path: naming.size_bytes(size) for path, size in site.uploads.items()},
             service=owner,
-            upstream=f"{urlsplit(url).hostname}:{_port(url)}" if url and not site.files else None,
-            upstream_url=None if site.files else url,
+            upstream=f"{urlsplit(url).hostname}:{_port(url)}" if url else None,
+            upstream_url=url,
         )
         for label, site in record.publish.items()
     )
@@ -301,64 +363,79 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
             services=tuple(name for name in record.services if name not in gone),
             models=record.models,
             secret=f"consumer_{name}",
+            inside=name in catalogue.services,
         )
         for name, record in catalogue.consumers.items()
         if name not in gone
     }
 
 
-def _flows(services: Mapping[str, house.Service]) -> tuple[house.Flow, ...]:
-    """List every allowed connection between services: needs, and metrics for the scraper."""
-    pairs = (
-        (source, target, port)
+# A name, an address and a port.
+_Target = tuple[str, str, int | None]
+
+
+def _flows(
+    services: Mapping[str, house.Service], metrics: Iterable[_Target]
+) -> tuple[house.Flow, ...]:
+    """List every allowed connection from services: needs, and metrics for the scraper."""
+    own = [(name, _address(service), service.metrics_port) for name, service in services.items()]
+    return _connections(
+        (source, target)
         for source in services.values()
-        for target, port in [
-            *((services[need], _port(services[need].url)) for need in source.needs),
-            *((target, target.metrics_port) for target in services.values() if source.scrapes),
+        for target in [
+            *((n, _address(services[n]), _port(services[n].url)) for n in source.needs),
+            *((*own, *metrics) if source.scrapes else ()),
         ]
     )
-    return _connections(pairs)
 
 
 def _forbidden(
-    services: Mapping[str, house.Service], allowed: tuple[house.Flow, ...]
+    services: Mapping[str, house.Service],
+    metrics: Iterable[_Target],
+    allowed: tuple[house.Flow, ...],
 ) -> tuple[house.Flow, ...]:
-    """List every other connection between instances; tests check that it is rejected."""
-    pairs = (
-        (source, target, port)
-        for source in services.values()
+    """List every other connection of instances; tests check that it is rejected."""
+    ports = [
+        (target.name, target.address, port)
         for target in services.values()
         if target.address
         for port in sorted(filter(None, {target.port, target.metrics_port, *target.publish_tcp}))
-    )
+    ]
+    pairs = ((source, target) for source in services.values() for target in [*ports, *metrics])
     return tuple(flow for flow in _connections(pairs) if flow not in allowed)
 
 
-def _connections(
-    pairs: Iterable[tuple[house.Service, house.Service, int | None]],
-) -> tuple[house.Flow, ...]:
+def _address(service: house.Service) -> str:
+    return service.address or urlsplit(service.url).hostname or ""
+
+
+def _connections(pairs: Iterable[tuple[house.Service, _Target]]) -> tuple[house.Flow, ...]:
     """Return each flow once, where both ends have an address and the port is known."""
     flows = (
-        house.Flow(source.name, target.name, source.address, address, port)
-        for source, target, port in pairs
-        if source is not target and source.address and port
-        if _is_address(address := target.address or urlsplit(target.url).hostname or "")
+        house.Flow(source.name, name, source.address, address, port)
+        for source, (name, address, port) in pairs
+        if source.name != name and source.address and port and _is_address(address)
     )
     return tuple(dict.fromkeys(flows))
 
 
 def _egress(services: Mapping[str, house.Service]) -> tuple[house.Egress, ...]:
-    """List all allowed egress: the record's hosts on port 443, and external services by name."""
+    """List all allowed egress: the record's hosts, and external services by name."""
     found: dict[house.Egress, None] = {}
     for source in services.values():
         if not source.address:
             continue
         external = [services[n].url for n in source.needs if services[n].runtime == "external"]
         named = [(urlsplit(url).hostname or "", _port(url)) for url in external]
-        for host, port in [*((host, _HTTPS_PORT) for host in source.egress), *named]:
+        own = [(host, int(port or _HTTPS_PORT)) for host, _, port in _split(source.egress)]
+        for host, port in [*own, *named]:
             if not _is_address(host):
                 found[house.Egress(source.name, source.address, host, port)] = None
     return tuple(found)
+
+
+def _split(egress: Iterable[str]) -> Iterable[tuple[str, str, str]]:
+    return (entry.partition(":") for entry in egress)
 
 
 def _is_address(text: str) -> bool:

@@ -13,6 +13,8 @@ from hearth.catalogue import schema
 from hearth.catalogue.schema import adapter
 
 T = TypeVar("T")
+# Enough for a long chat, and little beside the weights in memory.
+DEFAULT_CONTEXT_TOKENS = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +37,14 @@ class Volume(schema.DataRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site(schema.PublishRecord):
-    """One name on the LAN; either `upstream` (host:port) or `files` (a folder) answers it.
+    """One name on the LAN; `upstream` (host:port) answers it.
 
     A `plain` one answers without HTTPS as well, and at the machine's bare address.
     """
 
     name: str
     fqdn: str
-    uploads_bytes: int | None
+    uploads_bytes: Mapping[str, int]
     service: str
     upstream: str | None
     upstream_url: str | None
@@ -66,7 +68,8 @@ class Weights:
 class Service(schema.ServiceRecord):
     """One program in its instance; an external one has only url, health and publish.
 
-    `needs` has the names of services that are on.
+    `needs` has the names of services that are on, `programs` all folders that its instance sees.
+    One in the `background` is not needed for the first answer of a new house.
     """
 
     name: str
@@ -80,11 +83,16 @@ class Service(schema.ServiceRecord):
     volumes: tuple[Volume, ...]
     weights: tuple[Weights, ...] = ()
     start_order: int
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(schema.PartRecord):
-    """What runs on the machine itself; `url` is on the machine's loopback."""
+    """What runs on the machine itself; `url` is on the machine's loopback.
+
+    Its metrics are at the resolver's address, which the scraper's instance reaches. `needs` has the
+    names of services that are on; the firewall opens them to the user named like the unit.
+    """
 
     name: str
     role: str
@@ -95,7 +103,7 @@ class Part(schema.PartRecord):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """One service may (or, in `forbidden`, must not) open a TCP connection to another."""
+    """One service may (or, in `forbidden`, must not) open a TCP connection to another or a part."""
 
     source: str
     target: str
@@ -118,8 +126,9 @@ class Egress:
 class Model(schema.ModelRecord):
     """One model; `usable` says whether a request could be served, `reason` why not.
 
-    A `local` model is served by a service of this house. If it is also `pulled`, that service
-    loads it by itself; if it has a `program`, the machine hands it in under that name.
+    `context` is in tokens, None if unchecked. A `local` model is served by a service of this
+    house. If it is also `pulled`, that service loads it by itself; if it has a `program`, the
+    machine hands it in under that name.
     """
 
     name: str
@@ -143,11 +152,12 @@ class Model(schema.ModelRecord):
 class Alias(schema.AliasRecord):
     """A model name with its usable members in order; without any it is not `offered`.
 
-    `dropped` has the members that are not usable, and why.
+    `dropped` has the members that are not usable, and why; `capabilities` all others have.
     """
 
     name: str
     kind: str
+    capabilities: tuple[str, ...] = ()
     members: tuple[str, ...]
     dropped: Mapping[str, str]
     offered: bool
@@ -156,10 +166,14 @@ class Alias(schema.AliasRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer(schema.ConsumerRecord):
-    """Who holds a key: `models` is a list of names or `all`, `secret` names the key."""
+    """Who holds a key: `models` is a list of names or `all`, `secret` names the key.
+
+    One that is a service of this house is `inside`: the reverse proxy rejects its key.
+    """
 
     name: str
     secret: str
+    inside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

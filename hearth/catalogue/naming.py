@@ -15,6 +15,8 @@ HOST = re.compile(
     r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z](?:[a-z0-9-]*[a-z0-9])?"
 )
 SIZE = re.compile(r"(\d+(?:\.\d+)?) ?(kB|MB|GB|TB|KiB|MiB|GiB|TiB)")
+# A folder of an installed program.
+PROGRAM = re.compile(r"[a-z0-9][a-z0-9_-]*")
 PERCENT = re.compile(r"(\d{1,3})%")
 
 _UNITS: dict[str, int] = {f"{prefix}B": 1000**power for power, prefix in enumerate("kMGT", 1)}

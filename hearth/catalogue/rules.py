@@ -179,11 +179,15 @@ def references(catalogue: Catalogue) -> Iterator[Finding]:
 
 
 def needs(catalogue: Catalogue) -> Iterator[Finding]:
-    """A needed service exists, is certainly enabled, and is not the service itself."""
+    """A needed service exists, is certainly enabled, and is not the service itself.
+
+    A part does without a service that is off.
+    """
     known = catalogue.known("services")
-    for name, record in catalogue.services.items():
+    for (section, owner), record in catalogue.owners():
+        name = str(owner)
         for index, need in enumerate(record.needs):
-            key = ("services", name, "needs", index)
+            key = (section, name, "needs", index)
             options = alternatives(need)
             if not all(options):
                 yield key, f"{name}.needs {need!r} is missing a name next to |; write e.g. a | b"
@@ -194,7 +198,11 @@ def needs(catalogue: Catalogue) -> Iterator[Finding]:
                     yield key, f"{name}.needs: no service is named {option}; {hint}"
             if name in options:
                 yield key, f"{name} needs itself; take {name} out of needs"
-            elif record.runs and (text := _why_off(catalogue, name, need)):
+            elif (
+                isinstance(record, schema.ServiceRecord)
+                and record.runs
+                and (text := _why_off(catalogue, name, need))
+            ):
                 yield key, text
 
 
@@ -350,5 +358,5 @@ RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
     *(names, unique, one_machine, references, needs, cycles, fields, memory, secrets, versions),
     *(rules_net.ranges, rules_net.addresses, rules_net.sites),
     *(rules_models.providers, rules_models.models, rules_models.handed_in),
-    *(rules_models.aliases, rules_models.routes, rules_models.own_keys),
+    *(rules_models.aliases, rules_models.routes, rules_models.own_keys, rules_models.opened),
 )

@@ -11,6 +11,8 @@ from hearth.catalogue.records import Catalogue, Finding
 
 # Kinds that no other kind can replace; all others answer with text.
 _DOES = {"embed": "embed", "transcribe": "transcribe"}
+# The sites whose login accepts a consumer's key.
+_KEYED = frozenset({"key", "house"})
 # Services that offer these call the house's models with a key of their own.
 _CALLERS = frozenset({"chat", "pipelines"})
 
@@ -46,11 +48,25 @@ def models(catalogue: Catalogue) -> Iterator[Finding]:
                 yield (*key, "download"), text
         elif provider and record.download:
             yield (*key, "download"), f"{name}.download has no use in the cloud; leave it out"
+        yield from _abilities(name, record)
         if record.kind == "transcribe":
             yield from _files(catalogue, name, record)
         elif record.files:
             text = f"{name}.files is only for kind: transcribe; write that, or leave files out"
             yield (*key, "files"), text
+
+
+def _abilities(name: str, record: schema.ModelRecord) -> Iterator[Finding]:
+    """Only a chat model has capabilities, and only one that thinks can think always."""
+    key = ("models", name)
+    if record.capabilities and record.kind != "chat":
+        text = f"{name}.capabilities is only for kind: chat; write that, or leave them out"
+        yield (*key, "capabilities"), text
+    elif record.always_thinks and "thinking" not in record.capabilities:
+        text = f"{name}.always_thinks needs a model that thinks; write capabilities: [thinking]"
+        yield (*key, "always_thinks"), text
+    if record.context and record.kind == "transcribe":
+        yield (*key, "context"), f"{name}.context has no use for kind: transcribe; leave it out"
 
 
 def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Finding]:
@@ -84,26 +100,53 @@ def handed_in(catalogue: Catalogue) -> Iterator[Finding]:
     for name, record in catalogue.services.items():
         providers = {key for key, found in catalogue.providers.items() if found.service == name}
         own = {key: found for key, found in catalogue.models.items() if found.provider in providers}
-        files = [key for key, found in own.items() if found.files]
-        if record.runs and record.here and files and not members & own.keys():
-            text = f"{name} has no model; make one a member of an alias, "
+        # A model that needs a GPU is left out where there is none, unless the record requires one.
+        sure = {key for key, found in own.items() if found.gpu in (None, record.gpu)}
+        files = [key for key, found in own.items() if found.files and key in sure]
+        if record.runs and record.here and files and not members & sure:
+            what, one = "no model", "one"
+            if members & own.keys():
+                what, one = "only models that need a GPU", "another one"
+            text = f"{name} has {what}; make {one} a member of an alias, "
             text += f"e.g. transcribe: {{members: [{files[0]}]}}, or write enabled: false"
             yield ("services", name), text
 
 
 def aliases(catalogue: Catalogue) -> Iterator[Finding]:
-    """The members of an alias are models of one kind, each once, and one can be reached."""
+    """An alias fits into a URL; its members are of one kind, each once, and one can be reached."""
     for name, record in catalogue.aliases.items():
         key = ("aliases", name)
+        if "/" in name:
+            text = f"{name} cannot be in a URL such as /v1/models/NAME; write"
+            yield key, f"{text} {name.replace('/', '-')}"
         if name in catalogue.known("models"):
             where = catalogue.at("models", name)
             yield key, f"{name} is also a model's name ({where}); choose another name"
         yield from _members(catalogue, name, record)
+        yield from _thinking(catalogue, name, record)
         first_s, all_s = record.first_token_timeout_s, record.timeout_s
         if first_s > all_s:
             text = f"{name}.first_token_timeout_s {first_s:g} is longer than timeout_s {all_s:g}"
             text += f"; make timeout_s at least {first_s:g}"
             yield (*key, "first_token_timeout_s"), text
+
+
+def _thinking(catalogue: Catalogue, name: str, record: schema.AliasRecord) -> Iterator[Finding]:
+    """`off` can be kept, and other levels reach a member that thinks."""
+    key = ("aliases", name, "thinking")
+    members = {m: catalogue.models[m] for m in record.members if m in catalogue.models}
+    always = [member for member, model in members.items() if model.always_thinks]
+    thinks = any("thinking" in model.capabilities for model in members.values())
+    if record.thinking == "off" and always:
+        text = f"{name}.thinking off: {always[0]} cannot stop thinking; write low, or remove it"
+        yield key, text
+    # A misspelt member is reported elsewhere, and may be the one that thinks.
+    elif (
+        record.thinking not in ("off", "auto")
+        and not thinks
+        and members.keys() == set(record.members)
+    ):
+        yield key, f"{name}.thinking {record.thinking}: no member thinks; write off, or add one"
 
 
 def _members(catalogue: Catalogue, name: str, record: schema.AliasRecord) -> Iterator[Finding]:
@@ -152,3 +195,24 @@ def own_keys(catalogue: Catalogue) -> Iterator[Finding]:
             text = f"{name} calls models, but no consumer has this name; write into consumers: "
             text += f"{name}: {{summary: ..., services: [{gateway}], models: all}}"
             yield ("services", name), text
+
+
+def opened(catalogue: Catalogue) -> Iterator[Finding]:
+    """A key opens something: a site that takes keys, or inside the house the models."""
+    for name, record in catalogue.consumers.items():
+        inside = name in catalogue.known("services")
+        for index, target in enumerate(record.services):
+            key: Key = ("consumers", name, "services", index)
+            section = "parts" if target in catalogue.parts else "services"
+            owner = dict(catalogue.owners()).get((section, target))
+            # Another rule reports a misspelt one, and nothing calls a removed one.
+            if owner is None or not getattr(owner, "present", True):
+                continue
+            if (section, target, "publish") in catalogue.rejected:
+                continue
+            if inside and "models" not in getattr(owner, "offers", ()):
+                yield key, f"{name}.services {target} takes no key of a service; take it out"
+            elif not inside and not any(site.auth in _KEYED for site in owner.publish.values()):
+                text = f"{name}.services {target} is not published for keys"
+                where = catalogue.at(section, target)
+                yield key, f"{text} ({where}); take it out, or publish it with auth: key"

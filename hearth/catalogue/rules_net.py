@@ -92,8 +92,15 @@ def sites(catalogue: Catalogue) -> Iterator[Finding]:
             if not LABEL.fullmatch(label):
                 better = label.lower().replace("_", "-").strip("-.")
                 yield key, f"{text} is not a valid DNS label; write e.g. {better}"
-            if owner[0] == "parts" and record.port is None and not site.files:
-                yield key, f"{text} has nothing behind it; write a port or files"
+            if owner[0] == "parts" and record.port is None:
+                yield key, f"{text} has nothing behind it; write a port"
             if site.plain and site.auth != "lan":
                 text += ".plain would send secrets unencrypted; write auth: lan, or no plain"
                 yield (*key, "plain"), text
+            if site.open and site.auth not in ("key", "house"):
+                why = f"is for auth: key or house, and the auth of {label} is {site.auth}"
+                yield (*key, "open"), f"{owner[1]}.publish {label}.open {why}; remove it"
+            for field in ("session", "sign_in"):
+                if site.auth != "own" and getattr(site, field):
+                    why = f"is for auth: own, and the auth of {label} is {site.auth}"
+                    yield (*key, field), f"{owner[1]}.publish {label}.{field} {why}; remove it"

@@ -42,6 +42,10 @@ Domain = Annotated[
     Field(description="a domain, such as `lan` or `home.arpa`"),
 ]
 Host = Annotated[str, Form("a host name, such as `example.org`", naming.HOST.pattern)]
+Destination = Annotated[
+    str,
+    Form("a host name, such as `example.org` or `mail.example.org:587`", values.destination),
+]
 Url = Annotated[
     str,
     Form(
@@ -95,6 +99,7 @@ Recipient = Annotated[
 ]
 Image = Annotated[str, Form("system and release, such as `debian/13`", "[a-z]+/[a-z0-9.]+")]
 Package = Annotated[str, Form("the name of a Debian package", "[a-z0-9][a-z0-9+.-]+")]
+Program = Annotated[str, Form("the name of a folder, such as `name_files`", naming.PROGRAM.pattern)]
 Version = Annotated[str, Form("a version, such as `1.2.3`", "([0-9]+:)?[0-9][A-Za-z0-9.+~-]*")]
 Sha256 = Annotated[
     str | None, Form("64 hexadecimal digits, or `unverified`", "[0-9a-f]{64}", none="unverified")
@@ -113,9 +118,12 @@ AllOrNames = Annotated[
     word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]"),
     Field(description="`all`, or a list of aliases and models"),
 ]
+Capability = Literal["tools", "thinking", "vision"]
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
-Offer = Literal["models", "chat", "pipelines", "speech", "speech_stream", "transcription"]
+Offer = Literal[
+    "models", "chat", "pipelines", "speech", "speech_stream", "transcription", "loaded_models"
+]
 
 # Made once for each type, because that takes longer than its use.
 adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -187,14 +195,28 @@ class PublishRecord(Record):
     auth: Annotated[Auth, Field(examples=["key"])]
     """Who may call it: `own` (the program's own login), `key` (a consumer's key), `house` (the
     house's password or a consumer's key) or `lan` (every device on the LAN)."""
+    title: str | None = None
+    """What people call it, in a word or two: its tile on the house's page; without it, none."""
     paths: tuple[Route, ...] = ()
     """The only paths that are published; without any, all are."""
-    uploads: Size | None = None
-    """Requests of 60 MB or more are streamed, up to this size; others are buffered, up to 64 MB."""
+    uploads: Mapping[Route, Size] = field(default_factory=dict)
+    """The largest request to each of these paths; to others, 10 MiB behind the house's login, 1 MiB
+    after a sign-in to the program (`auth: own`), and otherwise 10 kB."""
+    session: Route | None = None
+    """For `auth: own`: a path of the program that succeeds only for a signed-in client. Requests
+    with a body of 10 kB or more are forwarded only if it does."""
+    sign_in: tuple[Route, ...] = ()
+    """For `auth: own`: the paths that check a password. Each device may try seven times at once and
+    then every 45 s."""
+    open: tuple[Route, ...] = ()
+    """For `auth: key` and `auth: house`: paths that every device on the LAN may read without a key
+    or login."""
+    closed: tuple[Route, ...] = ()
+    """Paths that are not published, although `paths` would include them."""
+    user_files: tuple[Route, ...] = ()
+    """Paths that return people's files. Scripts and pages among them are sent as plain text."""
     policy: Policy | None = None
     """The Content-Security-Policy of its pages, where they send none themselves."""
-    files: Folder | None = None
-    """A folder of files to serve instead of a program."""
     plain: bool = False
     """Serve it without HTTPS as well, under its name and at the machine's address. Only for
     `auth: lan`, and for one site of the house."""
@@ -234,8 +256,19 @@ class PartRecord(Record):
     """The Ansible role; by default the one of this name. Two services may share one."""
     port: Port | None = None
     """The port it listens on; required for a service, unless external."""
+    health: HealthRecord | None = None
+    """Its health check at its port; required for a service."""
     metrics_port: Port | None = None
-    """The port of its metrics; may be the same as `port`."""
+    """The port of its metrics; a service's may be the same as `port`."""
+    needs: tuple[str, ...] = ()
+    """Services it calls; they start before a service. `a | b` means the first one that is
+    enabled. A part does without a service that is off."""
+    counts: bool = False
+    """Whether a part's port answers `/status` with `requests`, its counts by outcome."""
+    probes: bool = False
+    """Whether it opens each published name for the scraper, like Prometheus' blackbox exporter."""
+    as_root: bool = False
+    """Whether a part runs as root, since it looks at all others; by default it has its own user."""
     publish: Mapping[str, PublishRecord] = field(default_factory=dict)
     """Its names on the LAN."""
     secrets: Mapping[str, SecretKind] = field(default_factory=dict)
@@ -264,14 +297,16 @@ class ServiceRecord(PartRecord):
     """Debian packages in the instance."""
     sources: tuple[str, ...] = ()
     """Downloads it needs, by their names in `sources.lock.yml`."""
+    programs: tuple[Program, ...] = ()
+    """Program folders that its instance sees, besides those named like the service, its `sources`
+    and its models. It sees no others."""
     address: Address | None = None
     """The instance's address, inside the machine's range; required unless external."""
     paths: tuple[Route, ...] = ()
     """The only paths that other services may call, enforced by a proxy in the instance."""
-    needs: tuple[str, ...] = ()
-    """Services it calls; they start first. `a | b` means the first one that is enabled."""
-    egress: tuple[Host, ...] = ()
-    """Hosts on the internet that it may connect to on port 443 while it runs."""
+    egress: tuple[Destination, ...] = ()
+    """Hosts on the internet that it may connect to while it runs, on port 443 or another:
+    `mail.example.org:587`."""
     publish_tcp: Mapping[PublishedPort, tuple[Callers, ...]] = field(default_factory=dict)
     """Ports forwarded from the LAN, each with the addresses that may connect."""
     health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]
@@ -285,11 +320,12 @@ class ServiceRecord(PartRecord):
     admin_secret: str | None = None
     """The secret with which its first account signs in; `hearth up` shows its name."""
     scrapes: bool = False
-    """Whether it reads the metrics of all services; at most one does."""
+    """Whether it reads the metrics of all services and parts; at most one does."""
     offers: tuple[Offer, ...] = ()
     """Interfaces it provides: `models` (all models by one OpenAI API; at most one service), `chat`
     (a chat UI), `pipelines` (programs that appear as models), `speech` (OpenAI's speech
-    endpoint), `speech_stream` (Hearth's streaming speech endpoints) or `transcription`."""
+    endpoint), `speech_stream` (Hearth's streaming speech endpoints), `transcription` or
+    `loaded_models` (Ollama's list of the models in memory)."""
 
     @property
     def runs(self) -> bool:
@@ -342,10 +378,20 @@ class ModelRecord(Record):
     """The size of its download; required unless it is in the cloud."""
     memory: Size | None = None
     """The memory it takes while loaded; by default 1.2 times the download."""
-    kind: Literal["chat", "embed", "vision", "transcribe"] = "chat"
+    kind: Literal["chat", "embed", "transcribe"] = "chat"
     """What it does."""
+    capabilities: tuple[Capability, ...] = ()
+    """What a chat model can do besides text: call tools (`tools`), think before it answers
+    (`thinking`), and see pictures (`vision`). For Ollama, as `/api/tags` lists them."""
+    always_thinks: bool = False
+    """Whether its thinking cannot be turned off; the least is then `low`."""
+    context: Count | None = None
+    """How many tokens a conversation and its answer may have together; by default 8192 in this
+    house, and unchecked in the cloud. Ollama loads all its models with the largest."""
     files: tuple[str, ...] = ()
     """The sources of its files, for `kind: transcribe`."""
+    gpu: Literal["cuda", "vulkan"] | None = None
+    """The GPU without which it is too slow: other machines neither download nor use it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,6 +408,9 @@ class AliasRecord(Record):
     """How long one member may take to its first token, including loading."""
     timeout_s: Seconds = 300
     """How long the whole response may take."""
+    thinking: Literal["off", "low", "medium", "high", "auto"] = "auto"
+    """How much its members think before they answer, unless a request says so itself; `auto` is
+    each model's own default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

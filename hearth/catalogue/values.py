@@ -68,6 +68,14 @@ def network(text: str) -> str:
     return str(IPv4Network(text))
 
 
+def destination(text: str) -> str:
+    """Accept a host name, with or without a port."""
+    host, colon, port = text.partition(":")
+    if not naming.HOST.fullmatch(host) or (colon and not 0 < int(port) <= 65535):
+        raise ValueError(text)
+    return text
+
+
 def domain(text: str) -> str:
     """Accept a domain that devices look up with our resolver."""
     labels = text.split(".")

@@ -100,6 +100,8 @@ DEFAULTS: Mapping[str, str] = {
     "ENABLE_FOLLOW_UP_GENERATION": "False",
     "ENABLE_AUTOCOMPLETE_GENERATION": "False",
     "ENABLE_RETRIEVAL_QUERY_GENERATION": "False",
+    # Where one is switched on, its text is an answer and never a thought.
+    "TASK_MODEL_PARAMS": '{"reasoning_effort": "none", "max_tokens": 1000}',
     # A service that is down must not delay the list of models for long.
     "AIOHTTP_CLIENT_TIMEOUT_MODEL_LIST": "3",
     "DEFAULT_INTERFACE_SETTINGS": '{"showChangelog": false, "showUpdateToast": false}',
@@ -272,8 +274,8 @@ def _aliases(house: House, service: Service, url: str) -> dict[str, str]:
         # Without speech to text, hide the microphone and the call button.
         settings |= {"USER_PERMISSIONS_CHAT_STT": "False", "USER_PERMISSIONS_CHAT_CALL": "False"}
     # The page rejects what the reverse proxy would reject, earlier and with a better message.
-    if size := service.sites[0].uploads_bytes:
-        settings["RAG_FILE_MAX_SIZE"] = str(size // 2**20)
+    if sizes := service.sites[0].uploads_bytes:
+        settings["RAG_FILE_MAX_SIZE"] = str(max(sizes.values()) // 2**20)
     return settings
 
 

@@ -1,34 +1,123 @@
 """Data for the machine's own programs: login, trust page, puller, firewall, resolver."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from hearth.catalogue.house import House, Service
+from hearth.catalogue.house import DEFAULT_CONTEXT_TOKENS, House, Service, Site
 
 
 def login_config(house: House) -> dict[str, Any]:
-    """Return what the login checks: each consumer's services, each site's service and auth."""
+    """Return what the login checks: each consumer's services, each site's service and auth.
+
+    A service of the house calls others directly: from the LAN its key opens nothing.
+    """
     return {
         "domain": house.machine.domain,
         "consumers": {
-            name: {"services": list(consumer.services)}
+            name: {"services": [] if consumer.inside else list(consumer.services)}
             for name, consumer in house.consumers.items()
         },
         "sites": {s.fqdn: {"service": s.service, "auth": s.auth} for s in house.sites},
     }
 
 
-def trust_config(house: House, interface: str, service: str, root: str) -> dict[str, Any]:
-    """Return the trust page's data: its name, the LAN interface, the root, pages to open next."""
+def trust_config(
+    house: House, interface: str, address: str, service: str, root: str
+) -> dict[str, Any]:
+    """Return the trust page's data: its name, the LAN, the root, pages to open next."""
     return {
         "site": next(site.fqdn for site in house.sites if site.service == service),
         "domain": house.machine.domain,
         "interface": interface,
+        # Devices were told this one; the page and `hearth status` show another as a change.
+        "address": address,
         "root": root,
-        # Pages for people; the other sites are for programs with a key.
-        "pages": [site.fqdn for site in house.sites if site.auth in ("own", "house")],
+        # Pages for people; the other sites are for programs, with a key or without a first page.
+        "pages": [
+            site.fqdn
+            for site in house.sites
+            if site.auth in ("own", "house") and (not site.paths or "/" in site.paths)
+        ],
     }
+
+
+# Part of what `offers` names, and what the canary calls it.
+_WORK = {"speech": "speech", "transcription": "transcription", "loaded_models": "models"}
+
+
+def health_config(
+    house: House, part: str, accelerators: Mapping[str, str], canary: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the house's page's data: its name, pages for people, where it reads, and its canary.
+
+    Args:
+        house: The house.
+        part: The page's own part; the canary tests what it needs.
+        accelerators: What the machine has for each service.
+        canary: Its settings: every_s, budget_s, wakes_card.
+    """
+    kinds = {"chat": "chat", "speech": "speech", "transcription": "transcription"}
+    offers = {name: service.offers for name, service in house.services.items()}
+
+    def tile(site: Site) -> dict[str, str]:
+        summary = (house.services.get(site.service) or house.parts[site.service]).summary
+        known = [kinds[offer] for offer in offers.get(site.service, ()) if offer in kinds]
+        return {
+            "fqdn": site.fqdn,
+            "title": site.title or "",
+            "kind": "trust" if site.plain else next(iter(known), "page"),
+            "service": site.service,
+            "summary": summary,
+        }
+
+    scraper = next((service for service in house.services.values() if service.scrapes), None)
+    return {
+        "site": next(site.fqdn for site in house.sites if site.service == part),
+        "house": house.machine.name,
+        "snapshot": "/run/hearth-watch/snapshot.json",
+        "verbs": "/run/hearth-watch/verbs.sock",
+        "receipt": "/var/lib/hearth/receipt",
+        "prometheus": scraper.url if scraper else "",
+        "tiles": [
+            tile(site)
+            for site in house.sites
+            if site.auth != "key" and site.service != part and "/" in (site.paths or "/")
+        ],
+        "canary": {
+            "results": "/run/hearth-health/canary.json",
+            **canary,
+            "targets": _canary_targets(house, part, accelerators),
+        },
+    }
+
+
+def _canary_targets(
+    house: House, part: str, accelerators: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return what the canary tests, speech first: its sound is what is transcribed."""
+    needed = [house.services[name] for name in house.parts[part].needs]
+    embeds = {
+        service.name: [
+            m.id for m in house.models.values() if m.service == service.name and m.kind == "embed"
+        ]
+        for service in needed
+    }
+    return [
+        {
+            "kind": kind,
+            "name": service.name,
+            "url": service.url,
+            # Speech and transcription use NVIDIA's cards only.
+            "card": accelerators.get(service.name)
+            in ("cuda", "vulkan" if kind == "models" else ""),
+            "embeds": embeds[service.name],
+        }
+        for offer, kind in _WORK.items()
+        for service in needed
+        if offer in service.offers and service.here
+    ]
 
 
 def puller_models(house: House, service: str) -> dict[str, Any]:
@@ -41,6 +130,16 @@ def puller_models(house: House, service: str) -> dict[str, Any]:
         "models": [{key: getattr(model, key) for key in fields} for model in pulled.values()],
         "first": [pulled[name].id for name in first if name in pulled],
     }
+
+
+def context_tokens(house: House, service: str) -> int:
+    """Return the largest context of the models that one Ollama serves, in tokens.
+
+    Its OpenAI interface has no parameter for it, so all its models are loaded with this one. The
+    gateway applies each model's own.
+    """
+    own = (model.context for model in house.models.values() if model.service == service)
+    return max(filter(None, own), default=DEFAULT_CONTEXT_TOKENS)
 
 
 def consumer_secrets(house: House, service: str | None = None) -> dict[str, str]:

@@ -9,8 +9,6 @@ from hearth.catalogue.house import House, Model
 
 # For a model that no alias has as a member.
 FIRST_TOKEN_TIMEOUT_S, TIMEOUT_S = 60.0, 300.0
-# The kinds of model that answer with text.
-TALKS = frozenset({"chat", "vision"})
 
 
 def litellm_config(house: House) -> dict[str, Any]:
@@ -33,6 +31,8 @@ def litellm_config(house: House) -> dict[str, Any]:
             # A parameter that a member does not know must not fail the request.
             "drop_params": True,
             "telemetry": False,
+            # With Ollama's interface for responses, nobody could see whether an answer ended.
+            "use_chat_completions_url_for_anthropic_messages": True,
             "callbacks": ["hearth_gateway.hooks.whole_streams"],
             "turn_off_message_logging": True,
             "redact_user_api_key_info": True,
@@ -88,8 +88,10 @@ def _route(model: Model) -> dict[str, Any]:
         params["api_key"] = f"os.environ/{secret_variable(model.secret)}"
     elif model.local:
         params["api_key"] = "none"  # the link is the authentication; the client requires a value
-    mode = "embedding" if model.kind == "embed" else "chat"
-    return {"model_name": model.name, "litellm_params": params, "model_info": {"mode": mode}}
+    info: dict[str, Any] = {"mode": "embedding" if model.kind == "embed" else "chat"}
+    if "thinking" in model.capabilities:
+        info["supports_reasoning"] = True  # without it, LiteLLM drops `reasoning`
+    return {"model_name": model.name, "litellm_params": params, "model_info": info}
 
 
 def _names(house: House) -> dict[str, dict[str, Any]]:
@@ -104,6 +106,10 @@ def _names(house: House) -> dict[str, dict[str, Any]]:
             names[model.name] = {
                 **_name([model], model.summary),
                 "title": model.name,
+                "id": model.id,
+                "capabilities": list(model.capabilities),
+                "always_thinks": model.always_thinks,
+                "context": model.context,
                 "first_token_timeout_s": max(first_s),
                 "timeout_s": max(all_s),
             }
@@ -115,12 +121,13 @@ def _names(house: House) -> dict[str, dict[str, Any]]:
             "first_token_timeout_s": alias.first_token_timeout_s,
             "timeout_s": alias.timeout_s,
             "alias": True,
+            "thinking": alias.thinking,
         }
     return names
 
 
 def _name(members: Sequence[Model], summary: str) -> dict[str, Any]:
-    """Return a name's members and whether it can chat, sees pictures, and leaves the house."""
+    """Return a name's members and whether it can chat and leaves the house."""
     servers = {
         model.name: {
             "url": model.url,
@@ -133,8 +140,7 @@ def _name(members: Sequence[Model], summary: str) -> dict[str, Any]:
     return {
         "members": [model.name for model in members],
         "summary": summary,
-        "talks": all(model.kind in TALKS for model in members),
-        "sees": [model.name for model in members if model.kind == "vision"],
+        "talks": all(model.kind == "chat" for model in members),
         "leaves": not all(model.local for model in members),
         # The gateway calls these itself.
         **({"servers": servers} if servers else {}),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 from hearth.render.units import read_fields, systemd_unit
@@ -49,12 +50,14 @@ class Program:
     files: Sequence[Mapping[str, Any]] = ()  # path, content, owner, group, mode, check (a command)
     # Name to the secret's name in the vault, or to a mapping of such names, written as JSON.
     credentials: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    digests: Sequence[str] = ()  # credentials with the SHA-256 of each secret, not the secret
     watch: Sequence[str] = ()  # further paths that it depends on, e.g. the link to its code
     observe: Sequence[Sequence[Any]] = ()  # commands whose output belongs to the state
     files_only: bool = False  # there is no unit of this name
     reloads: bool = False  # reload instead of restart when only `files` changed
     enabled: bool | None = None  # start at boot; None: a unit of ours does; False: stopped as well
     health: Mapping[str, Any] = field(default_factory=dict)  # url, dns_name or command; ready_s
+    measures: bool = False  # it measures this machine as it starts: nothing else runs meanwhile
     paths: Sequence[str] = ()  # others may call these only: a sidecar proxy answers the port
 
     @property
@@ -68,7 +71,7 @@ class Program:
     def arguments(self) -> dict[str, Any]:
         """Return the module's arguments without the credentials."""
         given = asdict(self)
-        for name in ("run", "paths", "credentials"):
+        for name in ("run", "paths", "credentials", "digests", "measures"):
             del given[name]
         return given | {
             "watch": [*self.run.get("import_from", ()), *self.watch],
@@ -132,10 +135,15 @@ def with_sidecar(program: Program, service: Mapping[str, Any]) -> list[Program]:
 
 def credential_values(program: Program, vault: Mapping[str, str]) -> dict[str, str]:
     """Return the text of each credential; KeyError names a secret that the vault does not have."""
+
+    def value(name: str, secret: str) -> str:
+        held = vault[secret]
+        return sha256(held.encode()).hexdigest() if name in program.digests else held
+
     return {
-        name: vault[secret]
+        name: value(name, secret)
         if isinstance(secret, str)
-        else json.dumps({key: vault[value] for key, value in secret.items()})
+        else json.dumps({key: value(name, each) for key, each in secret.items()})
         for name, secret in program.credentials.items()
     }
 

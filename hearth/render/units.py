@@ -75,6 +75,7 @@ class Run:
     follows: Sequence[str] = ()
     reload: Sequence[str] = ()
     runtime_folder: str = ""
+    unlogged: Sequence[str] = ()  # patterns of lines that the journal drops (Debian 13)
     limits: Mapping[str, str | int] = field(default_factory=dict)
     stop_s: int = 10
     again_s: float = 1  # delay before a restart; Debian 12 has no growing delays
@@ -171,6 +172,7 @@ def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
             SupplementaryGroups=run.groups,
             ReadWritePaths=[quoted(path, expands="%") for path in run.writable],
         ),
+        *(("LogFilterPatterns", f"~{pattern}") for pattern in run.unlogged),
         *((_LIMITS[key], str(value)) for key, value in run.limits.items()),
         *_hardening(name, run),
     ]
