@@ -14,6 +14,8 @@ from typing import IO
 from hearth.backup import BackupError
 
 _MAGIC = b"age-encryption.org/v1"
+# The format's lines are short; these are the sizes of its binary part.
+_LINE_BYTES, _NONCE_BYTES, _PIECE_BYTES, _MARK_BYTES = 4096, 16, 2**16, 16
 
 
 def new_key() -> tuple[str, str]:
@@ -49,6 +51,32 @@ def read_identity(text: str) -> str:
         raise BackupError("give one recovery key, a line that starts with AGE-SECRET-KEY-1")
     recipient_of(found[0])
     return found[0]
+
+
+def fault(path: Path) -> str:
+    """Return what is wrong with a file's form, as far as it shows without the key; else nothing.
+
+    age encrypts pieces of 64 KiB, each with a mark of 16 bytes; a file that was cut inside of one
+    or has no last piece is damaged.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as source:
+            if source.readline(_LINE_BYTES).strip() != _MAGIC:
+                return "it is not a file that age has encrypted"
+            # Recipients, and last the header's own mark.
+            while line := source.readline(_LINE_BYTES):
+                if line.startswith(b"--- "):
+                    break
+            body = size - source.tell() - _NONCE_BYTES
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    whole, rest = divmod(body, _PIECE_BYTES + _MARK_BYTES)
+    # Only the one piece of an empty file is empty.
+    least = _MARK_BYTES if not whole else _MARK_BYTES + 1
+    if not line or whole < 0 or (rest < least and (rest or not whole)):
+        return f"it was cut off after {size:,} bytes"
+    return ""
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pylxd import Client
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
@@ -113,7 +112,7 @@ class DataFolder:
     def is_built(self) -> bool:
         """Whether its instance runs."""
         with contextlib.suppress(engine.EngineError):
-            return engine.state(self.instance).running
+            return engine.is_running(self.instance)
         return False
 
     def stop(self) -> None:
@@ -131,6 +130,8 @@ class DataFolder:
             EngineError: the instance or Incus is not there.
         """
         with contextlib.ExitStack() as opened:
+            from pylxd import Client
+
             try:
                 client = Client(endpoint=SOCKET)
                 running = engine.started(

@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, cast
 
-from hearth.backup import BackupError
-from hearth.backup.age import encrypting
+from hearth.backup import BackupError, age
 from hearth.backup.agent import DataFolder
 from hearth.backup.archive import (
     DATA,
@@ -25,11 +24,13 @@ from hearth.backup.archive import (
     Volume,
     Writer,
 )
-from hearth.files import sync_folder
+from hearth.files import sync_folder, write_atomic
 
 # A file whose name starts so is incomplete; the next run removes it.
 PART = ".hearth-backup-"
 _REPORT_BYTES = 2**26
+STATE = Path("/var/lib/hearth/backup")
+_LAST = "last.json"
 
 Log = Callable[[str], None]
 
@@ -67,15 +68,47 @@ def file_name(house: str, now: datetime) -> str:
     return f"hearth-{house}-{now:%Y%m%dT%H%M%SZ}.tar.age"
 
 
+def backups(folder: Path, house: str) -> list[Path]:
+    """Return the backups of this house in a folder, the oldest first; empty without the folder."""
+    form = re.compile(rf"hearth-{re.escape(house)}-\d{{8}}T\d{{6}}Z\.tar\.age")
+    there = folder.iterdir() if folder.is_dir() else ()
+    return sorted(path for path in there if form.fullmatch(path.name))
+
+
+def made_at(backup: Path) -> datetime:
+    """Return when a backup was made, from its name."""
+    stamp = backup.name.removesuffix(".tar.age").rpartition("-")[2]
+    return datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+
+
+def note_size(backup: Path, size: int, state: Path = STATE) -> None:
+    """Note the size of the last backup, by which `fault` finds one that was cut off since."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    text = json.dumps({"name": backup.name, "bytes": size})
+    write_atomic(state / _LAST, text.encode(), 0o600)
+
+
+def fault(backup: Path, state: Path = STATE) -> str:
+    """Return what is wrong with a backup, as far as it shows without its key; else nothing."""
+    if found := age.fault(backup):
+        return found
+    try:
+        noted = json.loads((state / _LAST).read_text(encoding="utf-8"))
+        size, now = int(noted["bytes"]), backup.stat().st_size
+        known = noted["name"] == backup.name
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f"it has {now:,} bytes, and had {size:,} when made" if known and size != now else ""
+
+
 def rotate(newest: Path, house: str, keep: int) -> list[Path]:
     """Remove all but `keep` backups of this house: the one just made and those before it.
 
     One whose name is younger was made while a clock was wrong: it neither counts nor goes.
     Returns those removed.
     """
-    form = re.compile(rf"hearth-{re.escape(house)}-\d{{8}}T\d{{6}}Z\.tar\.age")
-    there = (path for path in newest.parent.iterdir() if form.fullmatch(path.name))
-    old = sorted(path for path in there if path.name <= newest.name)[:-keep]
+    there = backups(newest.parent, house)
+    old = [path for path in there if path.name <= newest.name][:-keep]
     for path in old:
         path.unlink()
     return old
@@ -130,7 +163,7 @@ def _write(
     )
     began: dict[str, float] = {}
     with (
-        encrypting(subject.recipient, target) as sink,
+        age.encrypting(subject.recipient, target) as sink,
         tarfile.open(fileobj=sink, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         writer = Writer(tar)

@@ -142,13 +142,15 @@ class Page:
         if error:
             return Sample("chat", None, (time.perf_counter() - start) * 1000, 0, None, None, error)
         events = self.connection.of(answer)
-        pieces = [event for event in events if event.text]
+        texts = [event for event in events if event.text]
+        pieces = [event for event in events if event.is_piece]
         error = next((event.error for event in events if event.error), "")
         if not pieces and not error:
             error = "an answer without a single token"
         first_ms = (pieces[0].at_s - start) * 1000 if pieces else None
+        answer_ms = (texts[0].at_s - start) * 1000 if texts else None
         total_ms = (events[-1].at_s - start) * 1000 if events else 0.0
-        return Sample("chat", first_ms, total_ms, len(pieces), None, None, error)
+        return Sample("chat", first_ms, total_ms, len(pieces), None, None, error, answer_ms)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from hearth.bench.report import Figures, figures_of, good, values
 from hearth.bench.session import Progress
 from hearth.bench.view import Columns, Section, errors_of, middle, p95, table, terminal
-from hearth.clients.llm import Measure, Sample
+from hearth.clients.llm import Measure, Sample, thought_alone
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
 
 # The three prompts that published figures are made with, and the tokens of their answers.
@@ -27,8 +27,10 @@ PROMPTS = {
     "coding": (256, "Write a Python function that returns Fibonacci numbers with memoisation."),
 }
 PAIR_PROMPT, PAIR_TOKENS = "Name one colour.", 16
+THINKING, THINKING_TOKENS = "reasoning, with thought", 1024
 WARM_UPS = 2
-FIELDS = ("first_ms", "total_ms", "tokens_per_s")
+FIELDS = ("first_ms", "answer_ms", "total_ms", "tokens_per_s")
+THOUGHT_ALONE = "thought_alone"
 TIMES = (
     ("first token ms", middle("first_ms", 1)),
     ("p95", p95("first_ms", 1)),
@@ -63,7 +65,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class LlmReport:
-    """The results of `hearth bench llm`: of a short answer, and of each of the three prompts."""
+    """The results of `hearth bench llm`: of a short answer, and of each of the three prompts.
+
+    A model that thinks answers one of them with a thought, too.
+    """
 
     model: str
     calls: Comparison
@@ -125,12 +130,16 @@ async def compare(
     # A failed answer has no partner.
     pairs = [pair for a, b in done for pair in zip(_first_ms(a), _first_ms(b), strict=False)]
     return Comparison(
-        direct=figures_of("direct", [sample for a, _ in done for sample in a], FIELDS),
-        through=figures_of(through, [sample for _, b in done for sample in b], FIELDS),
+        direct=_figures("direct", [sample for a, _ in done for sample in a]),
+        through=_figures(through, [sample for _, b in done for sample in b]),
         added_first_ms=paired_difference(pairs),
         added_ms=spread([b - a for a, b in pairs]),
         stopped=stopped,
     )
+
+
+def _figures(case: str, samples: Sequence[Sample]) -> Figures:
+    return figures_of(case, samples, FIELDS, totals=(THOUGHT_ALONE,))
 
 
 def _first_ms(samples: Sequence[Sample]) -> list[float]:
@@ -142,23 +151,39 @@ async def bench_llm(
     direct: Measure,
     gateway: Measure,
     *,
+    thinking: User | None = None,
     pairs: int = 100,
     prompt_runs: int = 3,
     progress: Progress = lambda done, of, what: None,
 ) -> LlmReport:
-    """Measure both endpoints `pairs` times in turns, then the three prompts."""
+    """Measure both endpoints `pairs` times in turns, then the three prompts.
+
+    `thinking` measures a model that thinks while it does; the others then measure it while it does
+    not.
+    """
     users = [(direct, gateway)]
     calls = await compare(users, "gateway", pairs, progress=progress)
     prompts = {
         name: await compare(users, "gateway", prompt_runs, tokens=n, prompt=prompt, warm_ups=0)
         for name, (n, prompt) in PROMPTS.items()
     }
+    if thinking:
+        prompts[THINKING] = await compare(
+            [thinking],
+            "gateway",
+            prompt_runs,
+            tokens=THINKING_TOKENS,
+            prompt=PROMPTS["reasoning"][1],
+            warm_ups=0,
+        )
     return LlmReport(model, calls, prompts)
 
 
 def llm_view(report: LlmReport) -> RenderableType:
     """Return the figures of both endpoints, the cost of the gateway, and the errors."""
-    columns = (*TIMES, ("tokens/s", middle("tokens_per_s", 1)))
+    # Where a model thinks, the answer starts later than the first token.
+    answer = ("answer starts ms", middle("answer_ms", 1))
+    columns = (*TIMES[:2], answer, *TIMES[2:], ("tokens/s", middle("tokens_per_s", 1)))
     sections = [
         comparison_section(f"{report.model}, {what}", columns, each)
         for what, each in ({"one short answer": report.calls} | report.prompts).items()
@@ -170,7 +195,10 @@ def comparison_section(title: str, columns: Columns, calls: Comparison) -> Secti
     """Return the figures of both endpoints, and the errors."""
     both = (calls.direct, calls.through)
     errors = errors_of(calls.stopped, both)
-    return replace(table(f"{title}, medians", columns, both, lambda case, _: case), errors=errors)
+    unanswered = int(sum(figures.totals.get(THOUGHT_ALONE, 0) for figures in both))
+    lines = [f"{unanswered} of these answers: {thought_alone('the model')}."] if unanswered else []
+    section = table(f"{title}, medians", columns, both, lambda case, _: case)
+    return replace(section, lines=lines, errors=errors)
 
 
 def added_text(added: Difference | None, by: str = "gateway", first: str = "token") -> str:

@@ -13,7 +13,8 @@ from pylxd.exceptions import ClientConnectionFailed
 from hearth.catalogue.house import Service
 from hearth.machine import engine, instances
 from hearth.machine.engine import POOL, SOCKET
-from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
+from hearth.machine.images import IMAGE_KEY
+from hearth.machine.instances import OWNER_KEY
 from hearth.remove import RemoveError, Trace
 
 _OURS = re.compile(r"hearth-[a-z0-9-]+-[0-9a-f]{12}")

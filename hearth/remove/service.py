@@ -123,6 +123,8 @@ def note_absent(inventory: Path, service: str) -> None:
     with tempfile.TemporaryDirectory(prefix="hearth-") as folder:
         copy = Path(folder) / "inventory"
         shutil.copytree(inventory, copy, ignore=shutil.ignore_patterns("secrets.yml", ".*"))
+        # They specify which `settings` a record may have.
+        (Path(folder) / "roles").symlink_to(inventory.resolve().parent / "roles")
         try:
             set_in_file(copy / FILE, keys, False)
             load(copy)

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from hearth.files import write_atomic
-from hearth.machine import runs
+from hearth.machine import quiet, runs
 from hearth.machine.engine import data_volumes
-from hearth.machine.environment import MASK
+from hearth.machine.environment import MASKED, UNITS
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import Project
 from hearth.remove import RemoveError, Trace, before, incus, run
@@ -32,6 +32,8 @@ _LEFT = {
         ("/var/lib/incus", "/var/log/incus", "/var/cache/incus", "/root/.config/incus"),
     ),
     "lxcfs": ((), ("/var/lib/lxcfs",)),
+    "prometheus-blackbox-exporter": (("prometheus",), ()),
+    "prometheus-node-exporter": (("prometheus",), ("/var/lib/prometheus",)),
 }
 # Created by tools that Hearth runs; removed only if they were not there before.
 _TOOLS = (ANSIBLE, "/root/.step", "/root/.cache/incus", "/root/.cache/uv")
@@ -41,8 +43,9 @@ _EMPTY = (
     *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d"),
     *("/root/.config/hearth", "/root/.cache"),
 )
-UNITS = "etc/systemd/system"
 TABLE = ("inet", "hearth")
+# hearth-firewall-watch adds rules with the comment "Hearth" there.
+DOCKER = ("ip", "filter", "DOCKER-USER")
 # They block all traffic of instances without the table's mark (decision 030).
 MARK_RULES = ("302", "303", "301", "304")
 # The sockets first: they would start the service again.
@@ -113,12 +116,14 @@ def _leftovers(going: tuple[str, ...], seen: Before) -> Iterator[Trace]:
     for package in sorted(_LEFT.keys() - here - seen.packages):
         accounts, places = _LEFT[package]
         for user in sorted({*accounts} - seen.users - seen.groups):
-            if is_known(user):
+            # A package that people installed later shares it with Hearth's.
+            shared = any(name.startswith(user) for name in here)
+            if is_known(user) and not shared:
                 yield Trace(f"user {user} of {package}", partial(drop_user, user))
         yield from folders(Path(name) for name in places if name not in seen.paths)
         for name, text in seen.subordinate.items() if package == ENGINE else ():
-            if before.content(Path(name)) != text:
-                yield Trace(f"ranges of users in {name}", partial(_put_back, Path(name), text))
+            if _others_ranges(Path(name), text) != before.content(Path(name)):
+                yield Trace(f"ranges of users in {name}", partial(_drop_ranges, Path(name), text))
 
 
 def _files(project: Project, seen: Before, data: bool) -> list[Path]:
@@ -131,7 +136,8 @@ def _files(project: Project, seen: Before, data: bool) -> list[Path]:
     found += [project.root / name for name in (EARLIER, NO_ANSIBLE, BROUGHT)]
     found += [path for path in state.glob("*") if path not in records]
     # A mask that a person made stays.
-    found += [Path(f"/{MASK}")] if f"/{MASK}" not in seen.paths else []
+    masks = (Path("/", UNITS, unit) for unit in MASKED)
+    found += [path for path in masks if str(path) not in seen.paths and path.is_symlink()]
     if _COMMAND.is_symlink() and _COMMAND.readlink() == project.root / "scripts" / "hearth":
         found.append(_COMMAND)
     if seen.known:
@@ -155,7 +161,7 @@ def _record(keep: bool) -> list[Trace]:
     """List the records; those of the earlier machine stay until everything is gone."""
     state = before.STATE
     converged = folders([state / "converged"])
-    return converged if keep else converged + folders([state, runs.LOCK])
+    return converged if keep else converged + folders([state, runs.LOCK, quiet.LOCK])
 
 
 def _on_purpose(project: Project, data: bool) -> list[str]:
@@ -169,9 +175,15 @@ def _on_purpose(project: Project, data: bool) -> list[str]:
     return stays
 
 
-def _put_back(path: Path, text: str) -> None:
-    if text or path.exists():
-        path.write_text(text)
+def _others_ranges(path: Path, earlier: str) -> str:
+    """Return the file without root's new ranges: Incus adds them, and accounts get their own."""
+    old = earlier.splitlines()
+    lines = before.content(path).splitlines(keepends=True)
+    return "".join(x for x in lines if x.rstrip("\n") in old or not x.startswith("root:"))
+
+
+def _drop_ranges(path: Path, earlier: str) -> None:
+    path.write_text(_others_ranges(path, earlier))
 
 
 def units(root: Path = Path("/")) -> list[Trace]:
@@ -190,6 +202,9 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
         found.append(_command(f"address {address[1]} of lo", "/usr/sbin/ip", *words))
     if _ran("/usr/sbin/nft", "list", "table", *TABLE):
         found.append(_table(TABLE))
+    if rules := _rules_of_docker():
+        what = f"rules of the house in Docker's chain {DOCKER[-1]}"
+        found.append(Trace(what, partial(_drop_rules, rules)))
     if path.exists():
         # After the table: these block what the table no longer filters.
         found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
@@ -203,6 +218,21 @@ def _command(what: str, *argv: str) -> Trace:
 
 def _table(name: tuple[str, str]) -> Trace:
     return _command(f"rules: table {' '.join(name)}", "/usr/sbin/nft", "delete", "table", *name)
+
+
+def _rules_of_docker() -> list[str]:
+    """Return the handles of the house's rules in Docker's own chain."""
+    try:
+        listed = json.loads(run("/usr/sbin/nft", "--json", "list", "chain", *DOCKER))["nftables"]
+    except RemoveError:
+        return []
+    rules = [item["rule"] for item in listed if "rule" in item]
+    return [str(rule["handle"]) for rule in rules if rule.get("comment") == "Hearth"]
+
+
+def _drop_rules(handles: Iterable[str]) -> None:
+    for handle in handles:
+        _ran("/usr/sbin/nft", "delete", "rule", *DOCKER, "handle", handle)
 
 
 def _drop_mark_rules() -> None:

@@ -15,7 +15,7 @@ from hearth.bench.tts.decode import decode
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk, duration, first_sound, stalls
-from hearth.clients.tts import MODEL, PATH, VOICE, SpeechRequest
+from hearth.clients.tts import MODEL, PATH, VOICE, SpeechRequest, held_ms
 
 # The slowest speech: 24 kHz of 16 bits, and four characters a second.
 _BYTES_PER_CHARACTER = 12_000
@@ -52,7 +52,7 @@ class Case:
 
 FIELDS = (
     *("characters", "first_byte_ms", "ttfa_ms", "last_byte_ms", "gap_ms", "early", "chunks"),
-    *("lead_ms", "stalls", "dry_ms", "audio_s", "rtf", "characters_per_s"),
+    *("lead_ms", "stalls", "dry_ms", "audio_s", "rtf", "characters_per_s", "held_ms"),
 )
 TOTALS = ("stalls", "dry_ms")
 
@@ -61,11 +61,12 @@ TOTALS = ("stalls", "dry_ms")
 class Sample:
     """One measured answer; all times from the request.
 
-    `ttfa_ms` is when the first 10 ms block above -45 dBFS could be decoded, `gap_ms` the longest
-    wait between two chunks, `lead_ms` the silence in the sound before that block, `early` the part
-    of the time to the last byte that was left at the first one (a burst leaves none), `stalls` how
-    often a player ran dry for more than 20 ms, `dry_ms` for how long, `rtf` the seconds of work per
-    second of sound.
+    `ttfa_ms` is when the first 10 ms block above -45 dBFS could be decoded, `held_ms` how much of
+    that the server held it back so that nothing stalls, `gap_ms` the longest wait between two
+    chunks, `lead_ms` the silence in the sound before that block, `early` the part of the time to
+    the last byte that was left at the first one (a burst leaves none), `stalls` how often a player
+    ran dry for more than 20 ms, `dry_ms` for how long, `rtf` the seconds of work per second of
+    sound.
     """
 
     characters: int
@@ -79,6 +80,12 @@ class Sample:
     stalls: int = 0
     dry_ms: float = 0.0
     audio_s: float = 0.0
+    held_ms: float = 0.0
+
+    @property
+    def ready_ms(self) -> float | None:
+        """When the first sound could have been played, had it not been held back."""
+        return None if self.ttfa_ms is None else self.ttfa_ms - self.held_ms
 
     @property
     def early(self) -> float | None:
@@ -106,6 +113,7 @@ class Answer:
     chunks: list[Chunk] = field(default_factory=list)
     last_s: float = 0.0
     error: str = ""
+    held_ms: float = 0.0
 
 
 async def fetch(client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRequest) -> Answer:
@@ -121,6 +129,7 @@ async def fetch(client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRe
                 text = (await response.aread())[:4000].decode("utf-8", "replace")
                 answer.error = f"HTTP {response.status_code}: {one_line(text)}"
             else:
+                answer.held_ms = held_ms(response)
                 async for data in response.aiter_raw():
                     answer.chunks.append(Chunk(time.perf_counter() - start, data))
                     size += len(data)
@@ -163,6 +172,7 @@ def analyse(answer: Answer) -> Sample:
         stalls=len(gaps),
         dry_ms=sum(stall.dry_s for stall in gaps) * 1000,
         audio_s=duration(sound.chunks, sound.rate),
+        held_ms=answer.held_ms,
     )
 
 
@@ -173,7 +183,7 @@ async def first_piece(
 
     The SSE form has the words of each piece. The connection is closed after the first.
     """
-    body = body_of(endpoint, request) | {"stream_format": "sse", "stream": True}
+    body = body_of(endpoint, request) | {"stream_format": "sse", "stream": True, "early": True}
     try:
         async with (
             asyncio.timeout(endpoint.call_s),

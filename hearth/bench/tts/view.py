@@ -15,6 +15,7 @@ CHART = "Speech: pale until the first sound, full until the last byte; medians i
 _COLUMNS = (
     ("TTFA ms", middle("ttfa_ms")),
     ("p95", p95("ttfa_ms")),
+    ("held back ms", middle("held_ms")),
     ("last byte ms", middle("last_byte_ms")),
     ("gap ms", middle("gap_ms")),
     ("chunks", middle("chunks")),
@@ -24,6 +25,7 @@ _COLUMNS = (
 )
 _COMPARED = (
     ("first sound", middle("ttfa_ms"), " ms"),
+    ("held back", middle("held_ms"), " ms"),
     ("last byte", middle("last_byte_ms"), " ms"),
     # An answer in one burst is audible late, however fast it was made.
     (
