@@ -14,23 +14,27 @@ _COMMANDS = {
     "check": "check:check_inventory",
     "up": "up:build_and_verify",
     "verify": "verify:verify_house",
+    "receipt": "receipt:app",
     "status": "status:show_status",
+    "doctor": "doctor:examine_house",
+    "support": "doctor:pack_support",
     "logs": "logs:show_logs",
     "shell": "logs:open_shell",
-    "models": "status:show_models",
+    "models": "status:models",
     "secret": "secret:app",
     "lock": "lock:lock_all",
     "backup": "backup:make_backup",
     "restore": "backup:restore_backup",
     "remove": "remove:remove_service",
     "bench": "bench:app",
+    "watch": "watch:watch_house",
     "lab": "lab:app",
     "kokoro-patch": "kokoro_patch:patch_server",
 }
 
 
-# What works on the project here; every other command needs the house itself.
-_HERE = ("check", "lock", "lab", "kokoro-patch")
+# What works on the project here, or needs no inventory; every other command needs the house itself.
+_HERE = ("check", "lock", "lab", "kokoro-patch", "watch")
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -85,7 +89,8 @@ def main(
     command, words = str(context.invoked_subcommand), sys.argv[1:]
     # These two edit the inventory here, from which the house gets it.
     edits = "--new-key" in words or (command == "remove" and "--all" not in words)
-    if edits or command in _HERE:
+    # This one looks at the house from here.
+    if edits or command in _HERE or "--from-lan" in words:
         return
     from hearth.project import current
 

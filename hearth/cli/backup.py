@@ -11,7 +11,7 @@ from hearth.backup import BackupError, age
 from hearth.backup import restore as restoring
 from hearth.backup.agent import DataFolder, data_folders
 from hearth.backup.archive import Contents, Manifest
-from hearth.backup.create import Subject, create_backup, rotate
+from hearth.backup.create import STATE, Subject, create_backup, note_size, rotate
 from hearth.catalogue.house import House
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, read_hidden, show, step
@@ -22,7 +22,6 @@ from hearth.smoke.receipt import version
 from hearth.yaml_edit import set_in_file
 
 LOCK = Path("/run/hearth-backup.lock")
-STATE = Path("/var/lib/hearth/backup")
 # The longest wait for a run that converges the house.
 _LOCK_S = 600
 
@@ -55,6 +54,7 @@ def make_backup(
     with locked(LOCK, within_s=1):
         restoring.Journal(STATE, project.vault).refuse_unfinished()
         made = create_backup(subject, folder, step)
+        note_size(made.path, made.size, STATE)
         # A backup with a damaged database must not replace one with a readable database.
         old = rotate(made.path, house.machine.name, settings.keep) if made.good and not to else []
     if as_json:

@@ -37,6 +37,7 @@ from hearth.clients.llm import (
     devices_of,
     direct_and_gateway,
     gateway_of,
+    least_thought,
     local_model,
     measurer,
     server_api,
@@ -104,8 +105,12 @@ def bench_llm(
     async def work(progress: ShowProgress) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
         local = local_model(house, _model(house, model))
         async with httpx.AsyncClient(trust_env=False) as client:
-            both = direct_and_gateway(client, house, local, key)
-            report = await llm_bench.bench_llm(local.name, *both, pairs=pairs, progress=progress)
+            quiet = least_thought(local)
+            both = direct_and_gateway(client, house, local, key, quiet)
+            thinking = direct_and_gateway(client, house, local, key) if quiet else None
+            report = await llm_bench.bench_llm(
+                local.name, *both, thinking=thinking, pairs=pairs, progress=progress
+            )
             proof = await accelerator.prove(server_api(client, house, local), local.id)
             return report, accelerator.on(proof, devices_of(house, local))
 

@@ -1,17 +1,20 @@
 """Print results to stdout and everything else to stderr."""
 
+import contextlib
 import getpass
 import json
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
 from hearth.catalogue import House, suggest
 from hearth.catalogue.house import Part, Service
+from hearth.progress import Clock, Running, Silence, repeating
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -26,10 +29,50 @@ def print_error(text: str) -> None:
         err.print(line, markup=False)
 
 
-def note(text: str, console: Console = err) -> None:
+def note(text: str, console: "Console | Display" = err) -> None:
     """Print a note; its text is never read as markup."""
     console.print("[yellow]note:[/yellow]", end=" ")
     console.print(text, markup=False)
+
+
+class Display:
+    """Shows running steps: on a terminal in a line that changes, elsewhere in new lines."""
+
+    def __init__(self, console: Console, clock: Clock | None = None) -> None:
+        """Show nothing yet."""
+        self.console, self.silence = console, Silence(*[clock] if clock else [])
+        self.running = Running(self.silence.clock)
+        self.status = console.status("")
+
+    def print(self, *text: object, **more: Any) -> None:
+        """Print a line of its own."""
+        self.silence.broken()
+        self.console.print(*text, **more)
+
+    def show(self) -> None:
+        """Show the steps as they are now; elsewhere than on a terminal only after a silence."""
+        lines = self.running.lines()
+        if self.console.is_terminal:
+            self.status.update(Text("\n".join(line.strip() for line in lines), style="dim"))
+        elif self.silence.is_long():
+            for line in lines:
+                self.console.print(line, markup=False)
+
+
+@contextlib.contextmanager
+def display(console: Console = err) -> Iterator[Display]:
+    """Show running steps until the block ends."""
+    shown = Display(console)
+    with shown.status, repeating(shown.show):
+        yield shown
+
+
+@contextlib.contextmanager
+def waiting(text: str, place: str = "") -> Iterator[Callable[[str], None]]:
+    """Show one step until the block ends; yields a function that takes what it is doing now."""
+    with display() as shown:
+        shown.running.start(place, text)
+        yield lambda now: shown.running.detail(place, "", now)
 
 
 def step(text: str) -> None:
@@ -71,8 +114,10 @@ def read_hidden(prompt: str) -> str:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
-    """Return a plain table."""
-    grid = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    """Return a plain table; the names in its first column are never broken."""
+    first, *others = columns
+    named = Column(first, no_wrap=True)
+    grid = Table(named, *others, box=None, pad_edge=False, header_style="dim")
     for row in rows:
         grid.add_row(*row)
     return grid

@@ -2,21 +2,26 @@
 
 import os
 import sys
-import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.status import Status
 
-from hearth.cli.console import note
+from hearth.cli.console import Display, display, note
+from hearth.progress import repeating
 from hearth.project import Project
 
 _CALLBACKS = Path(__file__).with_name("callback")
 # A faster task that changed nothing gets no line.
 _MIN_SHOWN_S = 0.5
+# Before the first task; no host has this name.
+_START = ""
+_BESIDE_S = 2.0
 
 
 class PlaybookError(Exception):
@@ -27,62 +32,63 @@ class PlaybookError(Exception):
 class Steps:
     """What the playbook has reported so far; its full output is in the log."""
 
-    console: Console
-    status: Status
+    shown: Display
     log: Path
     preview: bool = False
-    task: str = ""
-    started: float = field(default_factory=time.monotonic)
-    changed: list[str] = field(default_factory=list)
-    did: list[str] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
     planned: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     totals: dict[str, dict[str, int]] = field(default_factory=dict)
     code: int = 0
 
     def handle(self, event: dict[str, Any]) -> None:
-        """Handle one event of the callback plugin."""
+        """Handle one event of the callback plugins."""
         kind = event["kind"]
-        if kind in ("task", "stats"):
-            self._finish()
         if kind == "task":
-            self.task, self.started = event["name"], time.monotonic()
-            self.status.update(f"[dim]{self.task}[/dim]")
+            self.shown.running.end(_START)
+            self.shown.running.start(event["host"], event["name"])
+        elif kind == "detail":
+            self.shown.running.detail(event["host"], event["what"], event["text"])
         elif kind == "ok":
-            self.planned += event["planned"]
-            for warning in event["warnings"]:
-                note(warning, self.console)
-            self.done.append(event["host"])
-            if event["changed"]:
-                self.changed.append(event["host"])
-                self.did += [f"{event['host']}: {line}" for line in event["did"]]
+            self._finish(event)
+        elif kind == "skipped":
+            self.shown.running.end(event["host"])
         elif kind == "note":
-            note(event["text"], self.console)
+            note(event["text"], self.shown)
         elif kind == "failed":
+            self.shown.running.end(event["host"])
             self.failures.append(event)
         elif kind == "stats":
             self.totals = event["hosts"]
         elif kind == "end":
             self.code = event["code"]
 
-    def _finish(self) -> None:
-        """Print the line of the task that has ended."""
-        took = time.monotonic() - self.started
-        if self.task and (self.changed or (self.done and took >= _MIN_SHOWN_S)):
-            what = f"  [yellow]{', '.join(self.changed)}[/yellow]" if self.changed else ""
-            self.console.print(f"[dim]{took:6.1f} s[/dim]  {self.task}{what}")
-            for line in self.did if self.preview else ():
-                self.console.print(f"          would {line}", markup=False)
-        self.task, self.changed, self.did, self.done = "", [], [], []
+    def _finish(self, event: dict[str, Any]) -> None:
+        """Print the line of a task that has ended on a host."""
+        took, changed = self.shown.running.end(event["host"]), event["changed"]
+        self.planned += event["planned"]
+        for warning in event["warnings"]:
+            note(warning, self.shown)
+        if changed or took >= _MIN_SHOWN_S:
+            host = f"  [yellow]{event['host']}[/yellow]" if changed else ""
+            self.shown.print(f"[dim]{took:6.1f} s[/dim]  {event['name']}{host}")
+        for line in event["did"] if changed and self.preview else ():
+            self.shown.print(f"          would {event['host']}: {line}", markup=False)
 
     def total(self, what: str) -> int:
         """Return a total over all hosts, such as `changed`."""
         return sum(host.get(what, 0) for host in self.totals.values())
 
 
-def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps:
-    """Run site.yml with its full output in a log; return what it did, or raise PlaybookError."""
+def run(
+    project: Project,
+    console: Console,
+    more: tuple[str, ...] = (),
+    beside: Callable[[Display], None] | None = None,
+) -> Steps:
+    """Run site.yml with its full output in a log; return what it did, or raise PlaybookError.
+
+    `beside` is called every two seconds meanwhile, in a thread, and may print.
+    """
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
     plugins = project.root / "ansible/plugins/callback"
@@ -94,13 +100,20 @@ def run(project: Project, console: Console, more: tuple[str, ...] = ()) -> Steps
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
     }
-    with console.status("[dim]Ansible starts[/dim]") as status:
-        steps = Steps(console, status, log, preview="--check" in more)
+    with display(console) as shown, _repeated(beside, shown):
+        steps = Steps(shown, log, preview="--check" in more)
+        shown.running.start(_START, "Ansible starts")
         for event in project.events(argv, log, variables):
             steps.handle(event)
     if steps.code:
         raise PlaybookError(_reason(steps, log))
     return steps
+
+
+def _repeated(
+    beside: Callable[[Display], None] | None, shown: Display
+) -> AbstractContextManager[None]:
+    return repeating(partial(beside, shown), _BESIDE_S) if beside else nullcontext()
 
 
 def _reason(steps: Steps, log: Path) -> str:

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from hearth.cli.console import step
+from hearth.cli.console import step, waiting
 from hearth.project import Project
 from hearth.remote.controller import CLONE, Target, follow, send, target
 
@@ -30,6 +30,7 @@ def run(project: Project, reach: str, words: list[str]) -> int:
 
 def converge(project: Project, there: Target, command: str) -> int:
     """Send the project and its settings there, run a shell line there, and return its exit code."""
-    send(project.root, there, step)
+    with waiting(f"Send the project to {there.host}"):
+        send(project.root, there, step)
     columns = shutil.get_terminal_size().columns
     return follow(there, command, functools.partial(print, flush=True), columns)

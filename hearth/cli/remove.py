@@ -54,7 +54,7 @@ def remove_service(
     _refuse_needed(house, name)
     is_here = house.machine.reach == "local"
     # Only the remote machine knows its GPU and its secrets.
-    whole = house if is_here else derive(project.catalogue(), frozenset(), frozenset())
+    whole = house if is_here else derive(project.catalogue())
     _describe(whole, name, data, project.vault.names() if is_here else None)
     confirm("Remove it?", yes)
     note_absent(project.inventory, name)

@@ -2,7 +2,9 @@
 
 import itertools
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Annotated
 
 import typer
 from rich.console import Group, RenderableType
@@ -11,6 +13,8 @@ from rich.text import Text
 
 from hearth import status as live
 from hearth.cli.console import AsJson, show_or_print, table
+from hearth.clients import ClientError
+from hearth.clients.loaded import LoadedModel, loaded, unload
 from hearth.clients.models import (
     CLOUD,
     FAILED,
@@ -19,6 +23,7 @@ from hearth.clients.models import (
     PULLING,
     READY,
     TOO_BIG,
+    UNUSABLE,
     ModelState,
     Overview,
 )
@@ -34,6 +39,8 @@ _UNITS = (("d", 86400), ("h", 3600), ("min", 60))
 
 def show_status(as_json: AsJson = False) -> None:
     """Show the state of each service, the addresses, and the root certificate.
+
+    A request is sent along each need, from inside the instance of the service that needs the other.
 
     Example: hearth status --json
     """
@@ -61,25 +68,87 @@ def show_status(as_json: AsJson = False) -> None:
     raise typer.Exit(0 if report.good else 1)
 
 
-def show_models(as_json: AsJson = False) -> None:
-    """Show whether each model and alias is ready, or how far its download is.
+models = typer.Typer(name="models")
+
+
+@models.callback(invoke_without_command=True)
+def show_models(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show whether each model and alias is ready, and which models are in memory and where.
 
     Example: hearth models
     """
-    overview = live.models(current().house())
-    show_or_print(as_json, overview.as_json(), overview_table(overview))
+    if context.invoked_subcommand:
+        return
+    house = current().house()
+    overview = live.models(house)
+    in_memory: list[LoadedModel] = []
+    for service in house.offering("loaded_models"):
+        try:
+            in_memory += loaded(service)
+        except ClientError as error:
+            # Why it does not answer is for `hearth status`.
+            overview = replace(overview, notes=(*overview.notes, f"{service.name}: {error}"))
+    document = {**overview.as_json(), "loaded": [asdict(model) for model in in_memory]}
+    show_or_print(as_json, document, Group(overview_table(overview), *memory_table(in_memory)))
+
+
+@models.command("unload")
+def unload_model(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model to unload.")],
+    as_json: AsJson = False,
+) -> None:
+    """Take a model out of memory; the next request that needs it loads it again.
+
+    Example: hearth models unload qwen3.5:4b
+    """
+    house = current().house()
+    if alias := house.aliases.get(model):
+        names = " or ".join(alias.members)
+        raise typer.BadParameter(f"{model} is an alias: name the model, {names}")
+    text = unload(house, model)
+    show_or_print(as_json, {"model": model, "text": text}, Text(text))
+
+
+def memory_table(models: Sequence[LoadedModel]) -> list[RenderableType]:
+    """Return a table of the models in memory, with a line of its own above; nothing without any."""
+    rows = (
+        (
+            model.name,
+            decimal(model.size_bytes),
+            place_text(model),
+        )
+        for model in models
+    )
+    return ["", table(("in memory", "size", "where"), rows)] if models else []
+
+
+def place_text(model: LoadedModel) -> str:
+    """Return where a model is in memory, with the part of it where it is in two places."""
+    if not model.vram_bytes:
+        return "processor"
+    if model.vram_bytes >= model.size_bytes:
+        return "graphics card"
+    share = model.vram_bytes / model.size_bytes
+    return f"{share:.0%} on the graphics card, the rest on the processor"
 
 
 def overview_table(overview: Overview) -> RenderableType:
-    """Return two tables, models and aliases, and the notes below them."""
+    """Return tables of the models in use and of the aliases, and below them why others are not."""
+    unused: dict[str, list[str]] = {}
+    for model in overview.models.values():
+        if model.state == UNUSABLE:
+            unused.setdefault(model.reason, []).append(model.name)
     models = (
         (
             model.name,
-            Text(_model_text(model), style=_STYLES.get(model.state, "dim")),
+            Text(model_text(model), style=_STYLES.get(model.state, "dim")),
             decimal(model.total_bytes) if model.total_bytes > 0 else "",
+            f"{model.context:,}" if model.context else "",
+            ", ".join(model.capabilities),
             Text(model.reason),
         )
         for model in overview.models.values()
+        if model.state != UNUSABLE
     )
     aliases = (
         (one.name, Text(one.text, _STYLES.get(one.state, "yellow")), one.answered_by or "no model")
@@ -87,14 +156,19 @@ def overview_table(overview: Overview) -> RenderableType:
     )
     notes = [Text(note, style="yellow") for note in overview.notes]
     return Group(
-        table(("model", "state", "size", "detail"), models),
+        table(("model", "state", "size", "tokens", "capabilities", "detail"), models),
         "",
         table(("alias", "state", "answers now"), aliases),
+        "",
+        *(
+            Text(f"not in use ({reason}): {', '.join(names)}", style="dim")
+            for reason, names in unused.items()
+        ),
         *notes,
     )
 
 
-def _model_text(model: ModelState) -> str:
+def model_text(model: ModelState) -> str:
     """Return a model's state in a few words, with percent, speed and the time left."""
     if model.state != PULLING:
         unfinished = 0 < model.percent < 100

@@ -6,6 +6,7 @@ from typing import Any
 
 from ansible.executor.stats import AggregateStats
 from ansible.executor.task_result import CallbackTaskResult
+from ansible.inventory.host import Host
 from ansible.playbook.task import Task
 from ansible.plugins.callback import CallbackBase
 
@@ -40,9 +41,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if self._stream is not None:
             self._stream.write(json.dumps({"kind": kind, **more}) + "\n")
 
-    def v2_playbook_on_task_start(self, task: Task, is_conditional: bool) -> None:
-        """Report the start of a task."""
-        self._write("task", name=task.get_name().strip())
+    def v2_runner_on_start(self, host: Host, task: Task) -> None:
+        """Report the start of a task on a host."""
+        self._write("task", host=host.get_name(), name=task.get_name().strip())
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         """Report whether a task changed a host."""
@@ -52,6 +53,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._write(
             "ok",
             host=result.host.get_name(),
+            name=result.task.get_name().strip(),
             changed=bool(fields.get("changed")),
             did=[did] if isinstance(did, str) else list(did),
             planned=fields.get("planned") or [],
@@ -69,6 +71,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._write("failed", host=result.host.get_name(), task=task, message=message)
 
     v2_runner_on_unreachable = v2_runner_on_failed
+
+    def v2_runner_on_skipped(self, result: CallbackTaskResult) -> None:
+        """Report the end of a task that did nothing."""
+        self._write("skipped", host=result.host.get_name())
 
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
         """Report the totals of each host."""
