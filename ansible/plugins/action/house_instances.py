@@ -3,12 +3,13 @@
 Arguments: `services` (of this machine), `machine` (what machine_facts returned), `accelerators`
 (service to accelerator) and `resolver` (address of the house's resolver for instances). Missing
 images are built; instances are created, rebuilt, updated and started; unused images of ours are
-removed. An instance without differences is left alone.
+removed. An instance without differences is left alone. `house_instance` waits for one of them.
 """
 
 from __future__ import annotations
 
-import shutil
+import contextlib
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,15 +17,16 @@ from typing import Any, ClassVar
 from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
+from hearth import progress
 from hearth.catalogue.house import Service, from_vars
-from hearth.machine import images, instances
+from hearth.machine import handover, images, instances, quiet
 from hearth.machine.action import HouseAction
 from hearth.machine.engine import SOCKET
 from hearth.remove import incus
+from hearth.remove.service import claim
 
-FOLDER = Path("/var/lib/hearth/images")
-# Two builds fill two cores.
-BUILDS_AT_ONCE = 2
+# One for each Debian release that the shipped services use.
+IMAGES_AT_ONCE = 3
 
 
 class ActionModule(HouseAction):
@@ -40,48 +42,95 @@ class ActionModule(HouseAction):
 
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Converge them, and return what was (or would be) done."""
-        nodes = params["machine"]["graphics"]["render_nodes"]
-        services = {
-            name: from_vars(Service, service)
-            for name, service in params["services"].items()
+        services = [
+            from_vars(Service, service)
+            for service in params["services"].values()
             if service["runtime"] == "incus"
-        }
-        recipes = {
-            name: images.recipe_of(service, params["resolver"])
-            for name, service in services.items()
-        }
-        wanted = [
-            instances.describe(service, recipes[name], nodes, params["accelerators"][name])
-            for name, service in services.items()
         ]
-        if not write and not Path(SOCKET).exists():
-            done = [f"create {item.name} from {item.image}" for item in wanted]
-            return {"changed": True, "did": done, "planned": [item.name for item in wanted]}
-        client = Client(endpoint=SOCKET)
-        if write:
+        with handover.all_told([service.instance for service in services]):
+            return converge(services, params, write)
+
+
+def converge(services: list[Service], params: dict[str, Any], write: bool) -> dict[str, Any]:
+    """Converge the instances of these services, and what they need."""
+    nodes = params["machine"]["graphics"]["render_nodes"]
+    recipes = {service.name: images.recipe_of(service, params["resolver"]) for service in services}
+    wanted = [
+        instances.describe(
+            service, recipes[service.name], nodes, params["accelerators"][service.name]
+        )
+        for service in services
+    ]
+    if not write and not Path(SOCKET).exists():
+        done = [f"create {item.name} from {item.image}" for item in wanted]
+        return {"changed": True, "did": done, "planned": [item.name for item in wanted]}
+    client = Client(endpoint=SOCKET)
+    if write:
+        claim_programs(services)
+        with progress.doing("Incus", "finishing what an earlier run started"):
             instances.settle(client)
-        done = instances.ensure_pool(client, write)
-        done += build_images(client, set(recipes.values()), write)
-        for item in wanted:
-            done += instances.ensure(client, item, write)
-        # Last: while a service is being rebuilt its old system is still in use.
-        for trace in incus.unused_images(client, {recipe.alias for recipe in recipes.values()}):
-            done.append(f"remove {trace.what}")
-            if write:
-                trace.remove()
-        # In check mode these instances do not exist yet.
-        planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
-        return {"changed": bool(done), "did": done, "planned": planned}
+    done = instances.ensure_pool(client, write)
+    first = {service.instance for service in services if not service.background}
+    done += converge_images(client, recipes.values(), wanted, write, first)
+    # Last: while a service is being rebuilt its old system is still in use.
+    for trace in incus.unused_images(client, {recipe.alias for recipe in recipes.values()}):
+        done.append(f"remove {trace.what}")
+        if write:
+            trace.remove()
+    # In check mode these instances do not exist yet.
+    planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
+    return {"changed": bool(done), "did": done, "planned": planned}
 
 
-def build_images(client: Client, recipes: set[images.Recipe], write: bool) -> list[str]:
-    """Build the images that Incus does not have yet."""
+def claim_programs(services: Iterable[Service]) -> None:
+    """Record who sees which program: a folder that is mounted goes with its last user only."""
+    for service in services:
+        for program in service.programs:
+            claim(program, service.name, write=True)
+
+
+def converge_images(
+    client: Client,
+    recipes: Iterable[images.Recipe],
+    wanted: list[instances.Instance],
+    write: bool,
+    first: Collection[str] = (),
+) -> list[str]:
+    """Build the images that Incus does not have yet, each followed by the instances from it.
+
+    Images are built side by side, so that instances start while another one is still being built.
+    `first` names the instances that others give way to.
+    """
+    wanted = sorted(wanted, key=lambda item: item.name not in first)
+    urgent = {item.image for item in wanted if item.name in first}
     present = {alias["name"] for image in client.images.all() for alias in image.aliases}
-    missing = [recipe for recipe in recipes if recipe.alias not in present]
-    if write and missing:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        for leftover in FOLDER.glob(".image-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        with ThreadPoolExecutor(BUILDS_AT_ONCE) as pool:
-            list(pool.map(lambda recipe: images.import_image(recipe, FOLDER), missing))
-    return [f"build image {recipe.alias}" for recipe in missing]
+    unique = {recipe.alias: recipe for recipe in recipes}
+    in_order = sorted(unique, key=lambda alias: alias not in urgent)
+    building = write and not unique.keys() <= present
+    if building:
+        images.FOLDER.mkdir(parents=True, exist_ok=True)
+        for leftover in images.leftovers():
+            images.discard(leftover)
+
+    def one(alias: str) -> list[str]:
+        done, recipe = [], unique[alias]
+        # Requests of one client share its connections, which only one thread may use.
+        own = Client(endpoint=SOCKET)
+        if recipe.alias not in present:
+            done.append(f"build image {recipe.alias}")
+            if write:
+                # Such images come last, so this thread builds no other one after it.
+                quiet.give_way(recipe.alias not in urgent)
+                images.import_image(recipe, images.FOLDER)
+        for item in wanted:
+            if item.image == recipe.alias:
+                doing = "comparing, creating or starting it"
+                with progress.doing(f"instance {item.name}", doing):
+                    done += instances.ensure(own, item, write)
+                handover.tell(item.name, there=write or instances.is_running(own, item.name))
+        return done
+
+    # A program that measures itself waits for the last image.
+    turn = quiet.turn(alone=False) if building else contextlib.nullcontext()
+    with turn, ThreadPoolExecutor(IMAGES_AT_ONCE) as pool:
+        return [line for lines in pool.map(one, in_order) for line in lines]

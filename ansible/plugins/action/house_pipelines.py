@@ -1,9 +1,9 @@
 """Install the files of inventory/pipelines/ and inventory/local/pipelines/, whole or not at all.
 
 Arguments: `name` (of the folder among the programs), `valves` (name of a pipeline to its settings),
-`without` (names of pipelines that are left out) and `owner` (the service that uses it; it is
-removed with the last one). A fresh folder is built under /var/lib/hearth/programs/NAME and one link
-is switched last, as in house_program; instances see it read-only.
+`without` (names of pipelines that are left out), and `owner` and `visible` as in house_program. A
+fresh folder is built under /var/lib/hearth/programs/NAME and one link is switched last, as there;
+instances see it read-only.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hearth.project import current
 from hearth.remove.service import claim
 from hearth.sources import SourceError
 from hearth.sources.installers import install_pipelines
+from hearth.sources.programs import check_visible
 
 
 class ActionModule(HouseAction):
@@ -27,12 +28,14 @@ class ActionModule(HouseAction):
         "valves": {"type": "dict", "default": {}},
         "without": {"type": "list", "elements": "str", "default": []},
         "owner": {"type": "str", "required": True},
+        "visible": {"type": "list", "elements": "str", "required": True},
     }
     errors = (SourceError,)
 
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Install them, and return what was (or would be) done and the names of the pipelines."""
         name, without = params["name"], params["without"]
+        check_visible(name, params["owner"], params["visible"])
         claimed = claim(name, params["owner"], write=write)
         found = files(current().inventory)
         installed = install_pipelines(found, params["valves"], without, PROGRAMS, name, write=write)

@@ -9,7 +9,8 @@ Arguments: `name`, and one of
 `mirrors` are those of the sources' addresses. `patch_by` is our package that patches the source or
 the folder before it runs, and `patch` the steps of it; an empty list installs it unchanged. `links`
 are links in a patched program, each with the path in another program that it leads to. `owner` is
-the service that uses the program; it is removed with the last one.
+the service that uses the program, and `visible` are the folders that its instance sees; the program
+is removed with its last owner. `background` gives way to other steps.
 
 A fresh folder is built under /var/lib/hearth/programs/NAME and one link is switched last. Instances
 see the folder read-only; installing needs no egress.
@@ -17,12 +18,14 @@ see the folder read-only; installing needs no egress.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
 from hearth.catalogue.house import Source
+from hearth.machine import quiet
 from hearth.machine.action import HouseAction
 from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
@@ -37,7 +40,7 @@ from hearth.sources.installers import (
     install_python,
     install_release,
 )
-from hearth.sources.programs import Installed
+from hearth.sources.programs import Installed, check_visible
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:
@@ -129,19 +132,26 @@ class ActionModule(HouseAction):
         "packages": {"type": "list", "elements": "path"},
         "image": {"type": "str", "choices": list(PYTHONS)},
         "owner": {"type": "str"},
+        "visible": {"type": "list", "elements": "str"},
+        "background": {"type": "bool", "default": False},
     }
     rules: ClassVar = {
         "required_one_of": [tuple(METHODS)],
         "mutually_exclusive": [tuple(METHODS)],
-        "required_by": {"requirements": "image", "patch": "patch_by"},
+        "required_by": {"requirements": "image", "patch": "patch_by", "owner": "visible"},
     }
     errors = (SourceError,)
 
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Install it, and return what was (or would be) done and the digest that is current."""
         name, owner = params["name"], params["owner"]
+        if owner:
+            check_visible(name, owner, params["visible"])
+        # Each task has a process of its own.
+        quiet.give_way(params["background"])
         claimed = bool(owner) and claim(name, owner, write=write)
         install = next(method for option, method in METHODS.items() if params[option])
-        installed = install(params, write)
+        with quiet.turn(alone=False) if write else contextlib.nullcontext():
+            installed = install(params, write)
         changed = installed.changed or claimed
         return {"changed": changed, "did": installed.did, "digest": installed.digest}

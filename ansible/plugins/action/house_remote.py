@@ -17,6 +17,7 @@ from ansible import context
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
+from hearth import progress
 from hearth.machine.action import HouseAction
 from hearth.remote.controller import RemoteError, follow, prepared, send, target
 
@@ -40,6 +41,7 @@ class ActionModule(HouseAction):
 
         def show(line: str) -> None:
             self._display.display(line)
+            progress.printed()
             if row := _ROW.match(line):
                 words = (word.partition("=") for word in row[2].split())
                 recap[row[1]] = {name: int(count) for name, _, count in words}

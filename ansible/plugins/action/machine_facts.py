@@ -1,23 +1,23 @@
 """Read the machine, and reject one that cannot become this house.
 
 Arguments: `house` (as derived from the catalogue; `auto` values of its machine are read),
-`packages` (that the machine needs) and `masked` (units that must not start). Returns `machine`
-(facts), `accelerators` (service to accelerator) and `packages` (missing or half-installed ones),
-and fails with one line for each violation before anything is changed.
+and `packages` (that the machine needs). Returns `machine` (facts), `accelerators` (service to
+accelerator) and `packages` (missing or half-installed ones, and units of them to mask), and fails
+with one line for each violation before anything is changed.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import asdict
 from typing import Any, ClassVar
 
 from hearth.catalogue.house import House, from_vars
 from hearth.machine.action import HouseAction
-from hearth.machine.environment import read_environment
+from hearth.machine.environment import MASKED, is_masked, read_environment
 from hearth.machine.facts import FactsError, read_facts
 from hearth.machine.preflight import choose_accelerator, violations_and_warnings
+from hearth.remove import before
 
 UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 
@@ -28,7 +28,6 @@ class ActionModule(HouseAction):
     arguments: ClassVar = {
         "house": {"type": "dict", "required": True},
         "packages": {"type": "list", "elements": "str", "required": True},
-        "masked": {"type": "list", "elements": "str", "required": True},
     }
     errors = (FactsError,)
 
@@ -36,7 +35,7 @@ class ActionModule(HouseAction):
         """Read the machine on which Ansible itself runs."""
         states = {
             **package_states(params["packages"]),
-            "unmasked": [unit for unit in params["masked"] if not is_masked(unit)],
+            "unmasked": unmasked(),
         }
         return read(from_vars(House, params["house"])) | {"packages": states}
 
@@ -59,12 +58,10 @@ def package_states(wanted: list[str]) -> dict[str, list[str]]:
     }
 
 
-def is_masked(unit: str) -> bool:
-    """Whether systemd is kept from starting the unit by itself."""
-    try:
-        return os.readlink(f"/etc/systemd/system/{unit}") == os.devnull
-    except OSError:
-        return False
+def unmasked() -> list[str]:
+    """Return the units to mask; those of packages that are not Hearth's belong to the user."""
+    theirs = before.read_record().packages | ({*before.installed()} - before.requested())
+    return [u for u, package in MASKED.items() if package not in theirs and not is_masked(u)]
 
 
 def read(house: House) -> dict[str, Any]:

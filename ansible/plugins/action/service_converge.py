@@ -11,9 +11,12 @@ it has work to do, because most of a task's time is the start of its module.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import secrets
+import time
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +25,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from hearth import progress
+from hearth.machine import quiet, systemd
+from hearth.machine.engine import EngineError
 from hearth.machine.secrets import SecretsError
 from hearth.project import current
 from hearth.render.programs import (
@@ -69,7 +75,11 @@ class ActionModule(ActionBase):
             whole = [salted(program, values[program.name]) for program in programs]
         except (UnitError, SecretsError) as error:
             raise AnsibleActionFail(str(error)) from error
-        return result | self._converge(whole, values, given)
+        progress.work_at(str(given.get("inventory_hostname", "")))
+        if self._connection.transport == "local":
+            return result | self._converge(whole, values, given)
+        with quiet.turn(alone=any(program.measures for program in programs)):
+            return result | self._converge(whole, values, given)
 
     def _values(self, programs: Iterable[Program]) -> dict[str, dict[str, str]]:
         """Return the credentials of each program; a preview makes no secrets and needs none."""
@@ -95,9 +105,14 @@ class ActionModule(ActionBase):
                 raise AnsibleActionFail(str(error)) from error
             if self._task.check_mode or not looked["changed"]:
                 return dict(looked)
-        done = self._module(programs, {}, task_vars)
-        if done.get("needs_secrets"):
-            done = self._module(programs, values, task_vars)
+        local = self._connection.transport == "local"
+        instance = None if local else str(task_vars.get("inventory_hostname"))
+        units = [program["name"] for program in programs]
+        look = partial(report_journal, instance, units, time.time())
+        with progress.repeating(look, progress.EVERY_S / 2):
+            done = self._module(programs, {}, task_vars)
+            if done.get("needs_secrets"):
+                done = self._module(programs, values, task_vars)
         return done
 
     def _module(
@@ -108,6 +123,14 @@ class ActionModule(ActionBase):
             module_name="service_converge", module_args=arguments, task_vars=task_vars
         )
         return done
+
+
+def report_journal(instance: str | None, units: list[str], since: float) -> None:
+    """Report what each program has written: a long start says there what it is doing."""
+    for unit in units:
+        with contextlib.suppress(EngineError):
+            if lines := systemd.last_log_lines(instance, f"{unit}.service", since):
+                progress.report(unit, lines)
 
 
 class NotMade(dict[str, str]):

@@ -8,7 +8,7 @@ type: notification
 short_description: Allow one playbook run at a time to change the machine
 description: Holds a lock on this machine while site.yml and the processes that it started run. A
   second run fails before its first task and names the holder. It waits for the processes of a
-  killed run.
+  killed run. At its end the run writes down what it changed.
 author: Hearth
 options:
   lock:
@@ -17,19 +17,30 @@ options:
     default: /run/hearth.lock
     env:
       - name: HEARTH_RUN_LOCK
+  record:
+    description: The file with the tasks that changed something, for the health page.
+    type: str
+    default: /var/lib/hearth/last-run.json
+    env:
+      - name: HEARTH_RUN_RECORD
 """
 
 import contextlib
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from ansible import context
+from ansible.executor.stats import AggregateStats
+from ansible.executor.task_result import CallbackTaskResult
 from ansible.playbook import Playbook
 from ansible.playbook.play import Play
 from ansible.plugins.callback import CallbackBase
 
+from hearth.files import write_atomic
 from hearth.machine import runs
 
 # What changes the machine; all other playbooks write into the project at most.
@@ -53,6 +64,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._held = contextlib.ExitStack()
         self._changes = False
+        self._changed: list[str] | None = None
 
     def v2_playbook_on_start(self, playbook: Playbook) -> None:
         """Determine whether the playbook changes the machine."""
@@ -74,6 +86,22 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             self._display.error(str(error), wrap_text=False)
             # Ansible turns any other exception of a callback into a warning.
             sys.exit(1)
+        if not context.CLIARGS.get("check"):
+            self._changed = []
+
+    def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
+        """Note a task that changed something."""
+        if self._changed is not None and result.result.get("changed"):
+            self._changed.append(f"{result.host.get_name()}: {result.task.get_name().strip()}")
+
+    def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
+        """Write down what was changed; a disk that is full costs only that."""
+        if self._changed is None:
+            return
+        failed = any(stats.summarize(host)["failures"] for host in stats.processed)
+        found = {"made": time.time(), "changed": self._changed, "failed": failed}
+        with contextlib.suppress(OSError):
+            write_atomic(Path(self.get_option("record")), json.dumps(found).encode())
 
     def _say(self, text: str) -> None:
         """Print a line as Ansible's, and send it to the display of `hearth up` if there is one."""

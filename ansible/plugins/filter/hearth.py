@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import wraps
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
 from hearth.backup.timer import units
 from hearth.catalogue.house import House, Service, from_vars
-from hearth.machine.images import recipe_of
-from hearth.machine.instances import IMAGE_KEY, describe
+from hearth.machine.images import IMAGE_KEY, recipe_of
+from hearth.machine.instances import describe
 from hearth.remove.service import forgotten_secrets
-from hearth.render import chat_ui, files, gateway, speech
+from hearth.render import chat_ui, files, gateway, metrics, speech
 from hearth.render.units import UnitError
 
 
@@ -37,11 +40,53 @@ def chat_settings(
         raise AnsibleFilterError(str(error)) from error
 
 
+def alert_rules(house: House) -> dict[str, Any]:
+    """Return the rules for alerts, with the texts of the findings."""
+    # Here, because few runs render rules, and the import takes a while.
+    from hearth.doctor import kinds
+
+    return metrics.alert_rules(
+        house,
+        {
+            kind.name: {"title": kind.title, "todo": kind.todo, "page": kind.page}
+            for kind in kinds.ALL.values()
+            if kind.severity == "error"
+        },
+    )
+
+
+def prometheus_config(house: House, service: Mapping[str, Any], rules: str) -> dict[str, Any]:
+    """Return the scraper's configuration."""
+    return metrics.prometheus_config(house, from_vars(Service, service), rules)
+
+
+def alertmanager_config(
+    house: House, service: Mapping[str, Any], email: Mapping[str, Any], secrets: str
+) -> dict[str, Any]:
+    """Return the configuration of the service that sends alerts; an error is one line."""
+    try:
+        return metrics.alertmanager_config(house, from_vars(Service, service), email, secrets)
+    except metrics.MetricsError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
 def trust_config(
     house: House, machine: Mapping[str, Any], service: str, root: str
 ) -> dict[str, Any]:
     """Return the trust page's data on a machine with these facts."""
-    return files.trust_config(house, machine["lan_interface"], service, root)
+    interface, address = machine["lan_interface"], machine["lan_address"]
+    return files.trust_config(house, interface, address, service, root)
+
+
+def health_config(
+    house: House, part: str, accelerators: Mapping[str, str], canary: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the house's page's data, with the text of every kind of finding."""
+    # Only here: its imports would make every start of Ansible slower.
+    from hearth.doctor.kinds import ALL
+
+    kinds = {name: asdict(kind) for name, kind in ALL.items()}
+    return files.health_config(house, part, accelerators, canary) | {"findings": kinds}
 
 
 def _of_service(project: Callable[..., Any]) -> Callable[..., Any]:
@@ -101,17 +146,32 @@ def backup_files(record: Mapping[str, Any], root: str) -> list[dict[str, str]]:
     ]
 
 
+def code_digest(root: str) -> str:
+    """Return a digest of the code that a program started from the project runs."""
+    digest = sha256()
+    for path in sorted(
+        [*Path(root, "hearth").rglob("*.py"), *Path(root, "requirements").glob("*")]
+    ):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 class FilterModule:
     """The entry point for Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return each filter by its name."""
         of_house = (
+            alert_rules,
+            alertmanager_config,
             chat_settings,
             forgotten_secrets,
             incus_instances,
+            health_config,
+            prometheus_config,
             trust_config,
             files.consumer_secrets,
+            files.context_tokens,
             files.egress_sets,
             files.forwarded_ports,
             files.login_config,
@@ -121,6 +181,7 @@ class FilterModule:
         )
         return {
             "backup_files": backup_files,
+            "code_digest": code_digest,
             "health_at": health_at,
             "installed": speech.current,
             "kokoro": _of_service(speech.kokoro),

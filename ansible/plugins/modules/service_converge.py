@@ -222,17 +222,33 @@ def recorded(name: str) -> str:
         return ""
 
 
-def record(name: str, digest: str, files: list[dict[str, Any]]) -> None:
-    """Record the present digest for the next run, and the list of our files for their removal."""
+def record(name: str, digest: str, files: list[dict[str, Any]], *, done: bool = True) -> None:
+    """Record the present digest for the next run, and the list of our files for their removal.
+
+    Once a run is `done` with a program, the record also holds the state of each file, by which
+    `hearth doctor` finds later edits; until then it is marked as unfinished.
+    """
     paths = sorted(file["path"] for file in files)
+    states = {path: state_of(Path(path)) for path in paths} if done else {}
     RECORDS.mkdir(parents=True, exist_ok=True)
-    write_file(
-        {
-            "path": str(RECORDS / f"{name}.json"),
-            "content": json.dumps({"digest": digest, "at": int(time.time()), "files": paths})
-            + "\n",
-        }
-    )
+    more: dict[str, Any] = {"states": states} if done else {"unfinished": True}
+    content = {"digest": digest, "at": int(time.time()), "files": paths, **more}
+    write_file({"path": str(RECORDS / f"{name}.json"), "content": json.dumps(content) + "\n"})
+
+
+def state_of(path: Path) -> str:
+    """Return digest, mode and owner of a file, as hearth/machine/converged.py reads them."""
+    stat = path.lstat()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{digest} {stat.st_mode & 0o7777:04o} {stat.st_uid}:{stat.st_gid}"
+
+
+def is_done(name: str) -> bool:
+    """Whether the last run was done with this program."""
+    try:
+        return "states" in json.loads((RECORDS / f"{name}.json").read_text())
+    except (OSError, ValueError):
+        return False
 
 
 def unit_state(name: str) -> dict[str, str]:
@@ -350,6 +366,9 @@ def make_user(desired: Desired, user: str) -> list[str]:
 
 def stale_credentials(name: str, params: dict[str, Any]) -> list[Path]:
     """Return secret files of earlier runs that no unit loads any more."""
+    if params["files_only"]:
+        # Another role has the unit, and its credentials.
+        return []
     wanted = params["credentials"]
     return sorted(path for path in (CREDENTIALS / name).glob("*") if path.name not in wanted)
 
@@ -421,7 +440,8 @@ def converge(
     action = "restart" if differing else next_action(desired, params, before)
     if write and action:
         act(name, action, params)
-        record(name, wanted_record(desired, params), desired.files)
+    if write and (action or not is_done(name)):
+        record(name, wanted_record(desired, params) if action else before, desired.files)
     did = [f"make {path}" for path in folders] + [f"write {path}" for path in [*differing, *wrote]]
     did += [f"remove {path}" for path in stale] + ([f"{action} {name}"] if action else [])
     touched = folders + wrote + [str(path) for path in stale]
@@ -432,7 +452,7 @@ def write_files(desired: Desired, files: list[dict[str, Any]], before: str) -> N
     """Write the files that differ, and remove a killed run's leftovers beside any."""
     if files:
         # First of all: if this run is killed, the next one finds no difference in the files.
-        record(desired.name, before, desired.files)
+        record(desired.name, before, desired.files, done=False)
     for file in files:
         write_file(file)
     # Its file may be correct again by now, so no run would write it.
