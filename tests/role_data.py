@@ -91,6 +91,21 @@ def run_units(
     return units
 
 
+def installed_programs(house: Mapping[str, Any], accelerator: str) -> dict[str, set[str]]:
+    """Service name to the folders that its role installs for it."""
+    found: dict[str, set[str]] = {}
+    for owner in house["services"].values():
+        variables = _variables(owner["role"], house, owner, accelerator)
+        names = found.setdefault(owner["name"], set())
+        for task in read(ROLES / owner["role"] / "tasks/install.yml"):
+            template = Templar(loader=_plugins(), variables=variables).template
+            step = task.get("house_program") or task.get("house_pipelines") or {}
+            for item in template(task.get("loop", [None])) if step else ():
+                one = Templar(loader=_plugins(), variables={**variables, "item": item})
+                names.add(one.template(step["name"]))
+    return found
+
+
 def units_of_tasks(path: Path, house: Mapping[str, Any], service: str) -> dict[str, str]:
     """Unit name to unit text, for the programs in one file of tasks for a service of the house."""
     variables = _variables(path.stem, house, house["services"][service], "none")
@@ -126,6 +141,7 @@ def _variables(
         "machine_facts": {"lan_interface": "lan0", "lan_address": "192.0.2.10", "upstream_dns": []},
         "machine_accelerators": dict.fromkeys(house["services"], accelerator),
         "service_machine": "house",
+        "playbook_dir": str(ROOT),
         **({"service": service} if service else {}),
     }
 

@@ -82,7 +82,7 @@ export function recordAudio({ without }) {
   globalThis.fetch = async function (where, options) {
     const url = new URL(where instanceof Request ? where.url : where, location.href);
     if (!url.pathname.endsWith(SPEECH)) return ask.call(this, where, options);
-    const answer = { asked: JSON.parse(options.body), at: performance.now(), chunks: [] };
+    const answer = { request: JSON.parse(options.body), at: performance.now(), chunks: [] };
     records.answers.push(answer);
     const response = await ask.call(this, where, options);
     answer.status = response.status;
@@ -181,7 +181,7 @@ export function recordAudio({ without }) {
   }
 
   const describe = (answer) => ({
-    asked: answer.asked,
+    request: answer.request,
     status: answer.status,
     type: answer.type,
     at: answer.at,

@@ -9,7 +9,7 @@ export function recordChat() {
   const LINE = "/ws/socket.io/";
   // The page ends a person's message with its time, which may be another one after a reload.
   const TIME = /\s*\w{3} \d+, \d+:\d\d [AP]M$/;
-  const records = { shown: [], said: [], notices: [], lines: [] };
+  const records = { shown: [], toasts: [], notices: [], lines: [] };
 
   const Socket = globalThis.WebSocket;
   globalThis.WebSocket = class extends Socket {
@@ -30,7 +30,7 @@ export function recordChat() {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const look = () => {
     note(records.shown, text(all("#response-content-container").at(-1)));
-    note(records.said, all("[data-sonner-toast]").map(text).join("\n"));
+    note(records.toasts, all("[data-sonner-toast]").map(text).join("\n"));
     note(records.notices, all("#hearth-connection:not([hidden])").map(text).join("\n"));
   };
   const note = (list, value) => {
@@ -42,7 +42,7 @@ export function recordChat() {
   globalThis.__chat = {
     /** Forget what was shown and received so far. */
     clear() {
-      Object.assign(records, { shown: [], said: [], notices: [] });
+      Object.assign(records, { shown: [], toasts: [], notices: [] });
     },
     /** Return the name of the last answer, and whether it has ended: then it can be read aloud. */
     last() {

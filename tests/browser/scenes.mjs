@@ -1,5 +1,6 @@
 import * as outages from "./scenes/outages.mjs";
 import * as chat from "./scenes/chat.mjs";
+import * as home from "./scenes/home.mjs";
 import * as loginForm from "./scenes/login.mjs";
 import * as stt from "./scenes/stt.mjs";
 import * as appearance from "./scenes/appearance.mjs";
@@ -57,6 +58,27 @@ export function listening(dark, { browser }) {
   };
 }
 
+/** Return the scenes of the house's page. */
+export function atHome(dark) {
+  if (dark) return inTheDark(home.login);
+  return {
+    stranger: loginForm.stranger,
+    login: home.login,
+    "without scripts": home.withoutScripts,
+    keyboard: home.keyboard,
+    phone: appearance.phone,
+    accessibility: appearance.accessibility,
+    "light pictures": appearance.lightPictures,
+    hang: home.hang,
+    "login ended": home.loginEnded,
+  };
+}
+
+/** Return the scene of a house's page that stays open while things break. */
+export function watchingOver(dark) {
+  return dark ? {} : { login: home.login, "open page": home.keepOpen };
+}
+
 /** Return the scenes of the chat. */
 export function chatting(dark, { browser }) {
   const both = { stranger: chat.stranger, login: chat.login, streaming: chat.streaming };
@@ -69,6 +91,7 @@ export function chatting(dark, { browser }) {
     speaker: chat.speaker,
     dictation: chat.dictation,
     picture: chat.picture,
+    thought: chat.thought,
     document: chat.documentUpload,
     "second account": chat.second,
     "light pictures": chat.pictures,

@@ -76,8 +76,8 @@ export function recordRecognition() {
         felt: row.querySelector(".delay")?.textContent ?? null,
       }));
       const { state } = document.querySelector("main").dataset;
-      const said = { state, status: text("#status"), latency: text("#latency") };
-      return { ...records, lines, said };
+      const display = { state, status: text("#status"), latency: text("#latency") };
+      return { ...records, lines, display };
     },
   };
 }

@@ -16,8 +16,8 @@ export async function visit(browser, address, { without = [] } = {}) {
   const page = await browser.newPage();
   page.setDefaultTimeout(OPEN_MS);
   const complaints = [];
-  page.on("console", (said) => {
-    if (["error", "warn"].includes(said.type())) complaints.push(`console: ${said.text()}`);
+  page.on("console", (message) => {
+    if (["error", "warn"].includes(message.type())) complaints.push(`console: ${message.text()}`);
   });
   page.on("pageerror", (error) => complaints.push(`script: ${error.message}`));
   page.on("response", (answer) => {
@@ -28,9 +28,9 @@ export async function visit(browser, address, { without = [] } = {}) {
   return Object.assign(page, { complaints });
 }
 
-/** Wait until the page knows its server's voices or model, or the result of its own test. */
+/** Wait until the page knows its server's voices, model or state, or the result of its own test. */
 export async function ready(page) {
-  const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"]';
+  const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"], #live[data-state="live"]';
   await page.waitForFunction(
     (signs) => document.querySelector(signs),
     { polling: 50 },
@@ -81,12 +81,12 @@ export async function ended(page) {
 /** Return what was audible, and what the page itself reports. */
 export async function about(page) {
   const heard = await page.evaluate(() => globalThis.__audio.report());
-  const said = await page.evaluate(() => {
+  const display = await page.evaluate(() => {
     const text = (id) => document.querySelector(id)?.textContent.trim() ?? null;
     const { state } = document.querySelector("main").dataset;
     return { state, ttfa: text("#ttfa"), stalls: text("#stalls"), status: text("#status") };
   });
-  return { ...heard, said };
+  return { ...heard, display };
 }
 
 /** Wait until something is loud: not a pause, not the time before the first sound. */

@@ -73,6 +73,9 @@ def undo(*, keep_packages: bool, keep_cache: bool) -> None:
         base.forget_all()
     boot.forget_folders()
     disk.erase(STATE)
+    if keep_packages and made.packages:
+        # The next removal knows them still.
+        write_json(_RECORD, asdict(Changes(made.packages, made.users)))
 
 
 def _raise(name: str, wanted: int, made: Changes) -> None:

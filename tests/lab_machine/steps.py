@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from hearth.progress import EVERY_S, repeating
+
 Listener = Callable[[str, float | None], None]
 
 _listeners: list[Listener] = []
@@ -26,6 +28,11 @@ def remark(text: str) -> None:
 def step(text: str) -> Iterator[None]:
     """Time one step and report it to the listeners when it succeeds."""
     started = time.monotonic()
-    yield
+
+    def still() -> None:
+        remark(f"… {text}: {time.monotonic() - started:.0f} s so far")
+
+    with repeating(still, EVERY_S):
+        yield
     for listener in _listeners:
         listener(text, time.monotonic() - started)

@@ -1,10 +1,10 @@
 """Writes GGUF files in the exact format with made-up weights: they load, answer and mean nothing.
 
-The text models are Llama-shaped. Three columns of the embedding pass through every block
+The text models are Llama-shaped. Some columns of the embedding pass through every block
 unchanged, and the output reads them. Column 0 is a constant, which suppresses bytes and control
 tokens. Column 1 marks full stops: the answer may end only after one. Column 2 marks punctuation:
-no mark follows another. The rest is noise, which picks the words. So an answer is a few sentences
-of words, never empty, and it ends by itself.
+no mark follows another. The next few are its script's (gguf_script.py). The rest is noise, which
+picks the words. So an answer is a few sentences of words, never empty, and it ends by itself.
 """
 
 from __future__ import annotations
@@ -12,23 +12,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gguf
 import numpy as np
-import numpy.typing as npt
 
-from tests.mock_upstreams.gguf_tensors import Weights, add, ones, zeros
-from tests.mock_upstreams.gguf_words import END, MARKS, STOPS, sentence_pieces, word_pieces
+from tests.mock_upstreams import gguf_script
+from tests.mock_upstreams.gguf_script import ANSWERS, NEVER, ROPE_BASE, Columns, Script
+from tests.mock_upstreams.gguf_tensors import Floats, Halves, Weights, add, ones, zeros
+from tests.mock_upstreams.gguf_words import (
+    END,
+    MARKS,
+    STOPS,
+    Vocabulary,
+    sentence_pieces,
+    word_pieces,
+)
 
 CONTEXT = 32768
 # Logits, found by experiment with Ollama's default sampling: sentences of about eight words, and
 # answers of about forty.
-NEVER = -30.0
 WORD_DEVIATION = 1.6
 MARK_LOGITS = {".": 3.9, ",": 3.4, "?": 2.6, "!": 2.6}
 END_LOGIT = 3.9
-CONSTANT_COLUMN, STOP_COLUMN, MARK_COLUMN = 0, 1, 2
+CONSTANT_COLUMN, STOP_COLUMN, MARK_COLUMN, FIRST_COLUMN = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +62,10 @@ class EmbeddingShape:
     heads: int
 
 
-def write_text(path: Path, name: str, shape: TextShape) -> None:
-    """Write a Llama-shaped text model whose weights follow from `name` alone."""
+def write_text(path: Path, name: str, shape: TextShape, script: Script = ANSWERS) -> None:
+    """Write a Llama-shaped text model whose weights follow from `name` and its script alone."""
     writer = gguf.GGUFWriter(path, "llama")
-    vocabulary = sentence_pieces()
+    vocabulary = sentence_pieces(gguf_script.special_tokens(script))
     writer.add_name(name)
     writer.add_description("made up by the mock upstreams: random weights, words without meaning")
     writer.add_size_label(f"{max(1, shape.parameters // 10**6)}M")
@@ -70,6 +76,7 @@ def write_text(path: Path, name: str, shape: TextShape) -> None:
     writer.add_head_count(shape.heads)
     writer.add_head_count_kv(shape.heads)
     writer.add_rope_dimension_count(shape.width // shape.heads)
+    writer.add_rope_freq_base(ROPE_BASE)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_vocab_size(len(vocabulary.tokens))
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
@@ -81,47 +88,74 @@ def write_text(path: Path, name: str, shape: TextShape) -> None:
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)
     writer.add_add_bos_token(True)
-    _add_text_tensors(writer, Weights.named(name), shape)
+    _add_text_tensors(writer, Weights.named(name), shape, script, vocabulary)
     _finish(writer)
 
 
-def _add_text_tensors(writer: gguf.GGUFWriter, weights: Weights, shape: TextShape) -> None:
+def _add_text_tensors(
+    writer: gguf.GGUFWriter,
+    weights: Weights,
+    shape: TextShape,
+    script: Script,
+    vocabulary: Vocabulary,
+) -> None:
     """Add embedding, blocks and output; the module docstring explains the columns."""
-    vocabulary, width = sentence_pieces(), shape.width
-    marks = [vocabulary.tokens.index(mark) for mark in MARKS]
-    stops = [vocabulary.tokens.index(mark) for mark in STOPS]
-    embedding = weights.uniform(len(vocabulary.tokens), width, deviation=1.0)
-    embedding[:, :3] = 0
+    width, tokens = shape.width, vocabulary.tokens
+    place = gguf_script.columns(FIRST_COLUMN, script)
+    marks = [tokens.index(mark) for mark in MARKS]
+    stops = [tokens.index(mark) for mark in STOPS]
+    embedding = weights.uniform(len(tokens), width, deviation=1.0)
+    embedding[:, : place.end] = 0
     embedding[:, CONSTANT_COLUMN] = carried(width)
     embedding[stops, STOP_COLUMN] = carried(width)
-    embedding[marks, MARK_COLUMN] = carried(width)
+    # An answer starts with a word, too.
+    embedding[[*marks, tokens.index(script.start)], MARK_COLUMN] = carried(width)
+    gguf_script.mark(embedding, tokens, place, carried(width))
     add(writer, {"token_embd.weight": embedding.astype(np.float16)})
     for block in range(shape.blocks):
-        tensors: dict[str, npt.NDArray[Any]] = {
-            "attn_norm.weight": ones(width),
-            "attn_q.weight": weights.matrix(width, width),
-            "attn_k.weight": weights.matrix(width, width),
-            "attn_v.weight": weights.matrix(width, width),
-            "attn_output.weight": weights.matrix(width, width, gain=0.5),
-            "ffn_norm.weight": ones(width),
-            "ffn_gate.weight": weights.matrix(shape.hidden, width),
-            "ffn_up.weight": weights.matrix(shape.hidden, width),
-            "ffn_down.weight": weights.matrix(width, shape.hidden, gain=0.5),
-        }
-        for leaving in ("attn_output.weight", "ffn_down.weight"):
-            tensors[leaving][:3] = 0
-        add(writer, {f"blk.{block}.{key}": tensor for key, tensor in tensors.items()})
-    output = weights.uniform(len(vocabulary.tokens), width, deviation=WORD_DEVIATION / width**0.5)
-    output[:, :3] = 0
-    output[: vocabulary.first_word] = 0
-    unit = 1 / arriving(width, shape.blocks)
-    output[: vocabulary.first_word, CONSTANT_COLUMN] = NEVER * unit
-    output[END, STOP_COLUMN] = (END_LOGIT - NEVER) * unit
-    for mark, token in zip(MARKS, marks, strict=True):
-        output[token] = 0
-        output[token, CONSTANT_COLUMN] = MARK_LOGITS.get(mark, NEVER) * unit
-        output[token, MARK_COLUMN] = NEVER * unit
+        tensors = _block(weights, shape, place.end)
+        if block == 0:
+            gguf_script.search(tensors, place, shape.heads, CONSTANT_COLUMN)
+        norms = {f"{part}_norm.weight": ones(width) for part in ("attn", "ffn")}
+        add(writer, {f"blk.{block}.{key}": each for key, each in (tensors | norms).items()})
+    output = _output(weights, shape, vocabulary, place, script)
     add(writer, {"output_norm.weight": ones(width), "output.weight": output.astype(np.float16)})
+
+
+def _block(weights: Weights, shape: TextShape, reserved: int) -> dict[str, Halves]:
+    """Return the matrices of one block, which leaves the first columns alone."""
+    width = shape.width
+    tensors = {
+        "attn_q.weight": weights.matrix(width, width),
+        "attn_k.weight": weights.matrix(width, width),
+        "attn_v.weight": weights.matrix(width, width),
+        "attn_output.weight": weights.matrix(width, width, gain=0.5),
+        "ffn_gate.weight": weights.matrix(shape.hidden, width),
+        "ffn_up.weight": weights.matrix(shape.hidden, width),
+        "ffn_down.weight": weights.matrix(width, shape.hidden, gain=0.5),
+    }
+    for leaving in ("attn_output.weight", "ffn_down.weight"):
+        tensors[leaving][:reserved] = 0
+    return tensors
+
+
+def _output(
+    weights: Weights, shape: TextShape, vocabulary: Vocabulary, place: Columns, script: Script
+) -> Floats:
+    """Return the output matrix: words by noise, all else by the columns."""
+    width, tokens = shape.width, vocabulary.tokens
+    logits = np.zeros((len(tokens), place.end), dtype=np.float32)
+    logits[: vocabulary.first_word, CONSTANT_COLUMN] = NEVER
+    logits[END, STOP_COLUMN] = END_LOGIT - NEVER
+    for mark in MARKS:
+        logits[tokens.index(mark), CONSTANT_COLUMN] = MARK_LOGITS.get(mark, NEVER)
+        logits[tokens.index(mark), MARK_COLUMN] = NEVER
+    gguf_script.decide(logits, tokens, place, script, (END, CONSTANT_COLUMN))
+    output = weights.uniform(len(tokens), width, deviation=WORD_DEVIATION / width**0.5)
+    output[: vocabulary.first_word] = 0
+    output[[tokens.index(mark) for mark in MARKS]] = 0
+    output[:, : place.end] = logits / arriving(width, shape.blocks)
+    return output
 
 
 def carried(width: int) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import gguf
 
@@ -41,12 +43,18 @@ def unique_words() -> list[str]:
     return list(dict.fromkeys(_TEXT.split()))
 
 
-def sentence_pieces() -> Vocabulary:
-    """Return a SentencePiece vocabulary: unk, begin, end, 256 bytes, then marks and words."""
+def sentence_pieces(special: Mapping[str, int] = MappingProxyType({})) -> Vocabulary:
+    """Return a SentencePiece vocabulary: unk, begin, end, 256 bytes, special, marks, words.
+
+    `special` are further tokens with their types, found whole wherever a prompt contains them.
+    """
     kinds = gguf.TokenType
     tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     scores = [0.0, 0.0, 0.0] + [-1000.0] * 256
-    types = [kinds.UNKNOWN, kinds.CONTROL, kinds.CONTROL] + [kinds.BYTE] * 256
+    types = [int(kind) for kind in (kinds.UNKNOWN, *[kinds.CONTROL] * 2, *[kinds.BYTE] * 256)]
+    tokens += special
+    scores += [0.0] * len(special)
+    types += special.values()
     first_word = len(tokens)
     words = MARKS + ["▁" + word for word in unique_words()]
     tokens += words

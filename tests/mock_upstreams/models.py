@@ -7,22 +7,20 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import gguf
 
-from tests.mock_upstreams import gguf_models, gguf_vision
+from tests.mock_upstreams import gguf_models, gguf_script, gguf_vision
 from tests.mock_upstreams.gguf_models import EmbeddingShape, TextShape
+from tests.mock_upstreams.gguf_script import ANSWER, ANSWERS, HERMES, NEWLINE, XML, Script
 from tests.mock_upstreams.gguf_vision import VisionShape
+from tests.mock_upstreams.manifests import CODER, LLAMA, NOMIC, QWEN, QWEN_VL, Manifest
 
 # Increase it when a shape's bytes change, so that caches are filled again.
-RECIPE = 1
-TEMPLATE = """\
-{{- if .System }}system: {{ .System }}
-{{ end }}
-{{- range .Messages }}{{ .Role }}: {{ .Content }}
-{{ end }}assistant:"""
-# Answers end with Ollama's default sampling; at temperature 0 they would not.
-PARAMETERS = {"num_predict": 256, "stop": ["</s>"]}
+RECIPE = 2
+# At temperature 0 random words would never end; the real models' manifests have no such limit.
+LIMITS: dict[str, Any] = {"num_predict": 256, "stop": ["</s>"]}
 LICENCE = "Made up by Hearth's mock upstreams: random numbers, without any claim. Apache-2.0.\n"
 
 
@@ -31,21 +29,34 @@ class Recipe:
     """The parts of a model in the registry; larger models take visible time to download."""
 
     shape: TextShape | EmbeddingShape
+    manifest: Manifest
+    script: Script = ANSWERS
     vision: VisionShape | None = None
 
 
+_VISION = VisionShape(image=56, patch=14, blocks=2, width=64, hidden=128, heads=4)
+_QWEN = Script(thinks=True, calls=XML)
+_CODER = Script(calls=HERMES, start=NEWLINE)
+_SMALL = TextShape(blocks=2, width=128, hidden=352, heads=4)
+
 MODELS: dict[str, Recipe] = {
-    "qwen2.5-coder:1.5b": Recipe(TextShape(blocks=2, width=64, hidden=128, heads=4)),
-    "qwen3.5:4b": Recipe(TextShape(blocks=2, width=256, hidden=688, heads=4)),
-    "llama3.1:latest": Recipe(TextShape(blocks=2, width=128, hidden=352, heads=4)),
-    "qwen3.5:latest": Recipe(TextShape(blocks=3, width=512, hidden=1376, heads=8)),
-    "qwen2.5-coder:7b": Recipe(TextShape(blocks=4, width=1024, hidden=2816, heads=16)),
+    "qwen2.5-coder:1.5b": Recipe(TextShape(2, width=64, hidden=128, heads=4), CODER, _CODER),
+    "qwen3.5:4b": Recipe(TextShape(2, width=256, hidden=688, heads=4), QWEN, _QWEN, _VISION),
+    "llama3.1:latest": Recipe(_SMALL, LLAMA, Script(calls=gguf_script.LLAMA)),
+    "qwen3.5:latest": Recipe(TextShape(3, width=512, hidden=1376, heads=8), QWEN, _QWEN, _VISION),
+    "qwen2.5-coder:7b": Recipe(TextShape(4, width=1024, hidden=2816, heads=16), CODER, _CODER),
+    # Its renderer cannot close a thought before it starts: it always thinks.
     "qwen3-vl:latest": Recipe(
-        TextShape(blocks=2, width=256, hidden=688, heads=4),
-        VisionShape(image=56, patch=14, blocks=2, width=64, hidden=128, heads=4),
+        TextShape(2, width=256, hidden=688, heads=4),
+        QWEN_VL,
+        Script(thinks=True, calls=HERMES),
+        _VISION,
     ),
     # 768 numbers per vector, as in the real one.
-    "nomic-embed-text:latest": Recipe(EmbeddingShape(blocks=1, width=768, hidden=768, heads=12)),
+    "nomic-embed-text:latest": Recipe(EmbeddingShape(1, width=768, hidden=768, heads=12), NOMIC),
+    # They stand for no published model: every token of theirs is known.
+    "scripted:tools": Recipe(_SMALL, QWEN, Script(thinks=True, calls=XML, answer=ANSWER)),
+    "scripted:endless": Recipe(_SMALL, QWEN, Script(thinks=True, endless=True, answer=ANSWER)),
 }
 
 
@@ -60,7 +71,7 @@ class Layer:
 def recipe_digest() -> str:
     """Return the digest that names the filled registry in the cache."""
     shapes = {name: asdict(recipe) for name, recipe in MODELS.items()}
-    recipe = json.dumps([RECIPE, gguf.GGUF_VERSION, shapes, TEMPLATE, PARAMETERS], sort_keys=True)
+    recipe = json.dumps([RECIPE, gguf.GGUF_VERSION, shapes, LIMITS], sort_keys=True)
     return hashlib.sha256(recipe.encode()).hexdigest()[:16]
 
 
@@ -74,7 +85,7 @@ def _layers(name: str, recipe: Recipe, folder: Path) -> Iterator[Layer]:
     weights = folder / "model.gguf"
     text = isinstance(recipe.shape, TextShape)
     if isinstance(recipe.shape, TextShape):
-        gguf_models.write_text(weights, name, recipe.shape)
+        gguf_models.write_text(weights, name, recipe.shape, recipe.script)
     else:
         gguf_models.write_embedding(weights, name, recipe.shape)
     yield Layer("application/vnd.ollama.image.model", weights)
@@ -82,15 +93,22 @@ def _layers(name: str, recipe: Recipe, folder: Path) -> Iterator[Layer]:
         projector = folder / "projector.gguf"
         gguf_vision.write_projector(projector, name, recipe.vision, recipe.shape.width)
         yield Layer("application/vnd.ollama.image.projector", projector)
-    if text:
-        yield _written(folder, "template", TEMPLATE)
+    manifest = recipe.manifest
+    yield _written(folder, "template", manifest.template)
+    if manifest.system:
+        yield _written(folder, "system", manifest.system)
     yield _written(folder, "license", LICENCE)
-    if text:
-        yield _written(folder, "params", json.dumps(PARAMETERS))
+    parameters = {**manifest.parameters, **(_limits(manifest) if text else {})}
+    yield _written(folder, "params", json.dumps(parameters))
     yield Layer(
         "application/vnd.docker.container.image.v1+json",
         _written(folder, "config", json.dumps(_configuration(recipe, weights))).path,
     )
+
+
+def _limits(manifest: Manifest) -> dict[str, Any]:
+    """Return the limits of a text model beside its published parameters."""
+    return {**LIMITS, "stop": [*manifest.parameters.get("stop", []), *LIMITS["stop"]]}
 
 
 def _written(folder: Path, kind: str, content: str) -> Layer:
@@ -114,5 +132,6 @@ def _configuration(recipe: Recipe, weights: Path) -> dict[str, object]:
         "file_type": "F16",
         "architecture": "amd64",
         "os": "linux",
+        **recipe.manifest.details,
         "rootfs": {"type": "layers", "diff_ids": []},
     }

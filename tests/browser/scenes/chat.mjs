@@ -52,7 +52,7 @@ export async function streaming(browser, job) {
   let page, name, found;
   // A made-up model may end with its first piece; then the scene writes again. It does so as well
   // where the page looked elsewhere meanwhile; a house that buffers fails every time.
-  for (let asked = 0; asked < TRIES && !seenComing(found); asked += 1) {
+  for (let tried = 0; tried < TRIES && !seenComing(found); tried += 1) {
     page = await enter(browser, job);
     name = await choose(page, "fast");
     found = await ask(page, QUESTION);
@@ -141,7 +141,7 @@ export async function call(browser, job) {
     await page.waitForSelector("[id^=speak-button-]");
     const [found, { answers, heard }] = [await observed(page), await about(page)];
     // An answer of one short sentence is synthesised whole.
-    const part = answers[0].asked.input.length < found.messages.at(-1).text.length;
+    const part = answers[0].request.input.length < found.messages.at(-1).text.length;
     const early = part && answers[0].at < found.states.at(-1)[0];
     tries.push({ early, answers, heard, ...found });
     await page.close();
@@ -159,6 +159,26 @@ export async function picture(browser, job) {
     found.filter((one) => one.naturalWidth).length,
   );
   return { drawn, ...found };
+}
+
+/** Ask a model that thinks, read its answer aloud, and unfold its thought. */
+export async function thought(browser, job) {
+  const page = await enter(browser, job);
+  await choose(page, "local");
+  const found = await ask(page, QUESTION);
+  const fold = await page.waitForSelector("#response-content-container button[aria-expanded=false]");
+  const label = await fold.evaluate((one) => one.innerText.trim());
+  await page.screenshot({ path: join(job.folder, `${job.browser}-thought.png`) });
+  await page.evaluate(() => globalThis.__audio.clear());
+  await page.click("[id^=speak-button-]");
+  await sound(page);
+  const { answers } = await page.evaluate(() => globalThis.__audio.report());
+  const spoken = answers.map(({ request: { input } }) => input).join(" ");
+  await fold.click();
+  await page.waitForSelector("#response-content-container button[aria-expanded=true]");
+  await pause(500);
+  const opened = await page.$eval("#response-content-container", (one) => one.innerText);
+  return { fold: label, spoken, opened, ...found };
 }
 
 /** Upload a document, ask about it, and open the source that the answer cites. */

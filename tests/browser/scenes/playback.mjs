@@ -17,7 +17,7 @@ const BUT_NOT = {
  */
 export async function streaming(browser, job) {
   const tries = [];
-  while (tries.length < TRIES && tries.at(-1)?.said.stalls !== "0") {
+  while (tries.length < TRIES && tries.at(-1)?.display.stalls !== "0") {
     const page = await enter(browser, job);
     const text = fresh(FOUR_SENTENCES);
     await write(page, text);

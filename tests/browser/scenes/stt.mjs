@@ -57,7 +57,7 @@ export async function lineNow(browser, job) {
   const speech = await listens(page, job);
   await started(page);
   await pause(1200);
-  const asked = await page.evaluate(() => performance.now());
+  const requested = await page.evaluate(() => performance.now());
   await page.click("#talk");
   await lines(page, 1);
   // Long enough to see that the speech goes on.
@@ -66,7 +66,7 @@ export async function lineNow(browser, job) {
   await page.click("#stop");
   await states(page, ["done", "failed"]);
   speech?.kill();
-  return { asked, ...found };
+  return { requested, ...found };
 }
 
 /** Transcribe a long file, and save the text as subtitles. */
@@ -133,8 +133,8 @@ async function enter(browser, job, options) {
 /** Wait until the page listens; return what plays the speech without a fake one. */
 async function listens(page, job) {
   await states(page, ["listening", "failed"]);
-  const { said } = await observed(page);
-  if (said.state === "failed") throw new Error(said.status);
+  const { display } = await observed(page);
+  if (display.state === "failed") throw new Error(display.status);
   return job.browser === "firefox" ? spawn("paplay", [job.sound], { stdio: "ignore" }) : null;
 }
 
@@ -156,7 +156,7 @@ async function lines(page, count) {
       document.querySelector("main").dataset.state === "failed",
     count,
   );
-  if (await page.evaluate(isFailed)) throw new Error((await observed(page)).said.status);
+  if (await page.evaluate(isFailed)) throw new Error((await observed(page)).display.status);
 }
 
 const started = (page) =>

@@ -22,7 +22,6 @@ _WRITE_S = 600
 _PREPROCESSOR = {
     "chunk_length": 30,
     "feature_extractor_type": "WhisperFeatureExtractor",
-    "feature_size": sizes.MELS,
     "hop_length": 160,
     "n_fft": 400,
     "n_samples": 480_000,
@@ -69,7 +68,8 @@ def _write(target: Path, size: Size) -> None:
         (folder / "vocabulary.json").unlink(missing_ok=True)
         (folder / "tokenizer.json").write_text(words.tokenizer(tokens), encoding="utf-8")
         if size.has_preprocessor:
-            (folder / "preprocessor_config.json").write_text(json.dumps(_PREPROCESSOR, indent=2))
+            described = {**_PREPROCESSOR, "feature_size": size.mels}
+            (folder / "preprocessor_config.json").write_text(json.dumps(described, indent=2))
             text = json.dumps(tokens, ensure_ascii=False, indent=2)
             (folder / "vocabulary.json").write_text(text, encoding="utf-8")
         else:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from ctranslate2.specs import whisper_spec
 
-from tests.mock_upstreams.whisper.sizes import FRAMES, MELS, POSITIONS, Size
-from tests.mock_upstreams.whisper.words import COMMON, LANGUAGES, TIMES
+from tests.mock_upstreams.whisper.sizes import FRAMES, POSITIONS, Size
+from tests.mock_upstreams.whisper.words import COMMON, TIMES
 
 SEED = 20261121
 _PERIOD = 32
@@ -31,7 +31,7 @@ def write(size: Size, tokens: list[str], folder: Path) -> None:
     half = range(size.decoder_layers // 2, size.decoder_layers)
     begin = tokens.index("<|startoftranscript|>") + 1
     spec.config.alignment_heads = [[layer, head] for layer in half for head in range(size.heads)]
-    spec.config.lang_ids = list(range(begin, begin + len(LANGUAGES)))
+    spec.config.lang_ids = list(range(begin, begin + size.languages))
     spec.config.suppress_ids = []
     spec.config.suppress_ids_begin = [220, tokens.index("<|endoftext|>")]
     spec.validate()
@@ -57,7 +57,7 @@ class _Filler:
 
     def _hear(self, encoder: whisper_spec.WhisperEncoderSpec) -> None:
         width = self._size.width
-        for conv, inputs in ((encoder.conv1, MELS), (encoder.conv2, width)):
+        for conv, inputs in ((encoder.conv1, self._size.mels), (encoder.conv2, width)):
             conv.weight = self._some(width, inputs, 3)
             conv.bias = np.zeros(width, np.float32)
         encoder.position_encodings.encodings = self._some(FRAMES, width)

@@ -11,6 +11,7 @@ _CODES = """
 en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da hu ta no th ur hr
 bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk sq sw gl mr pa si km sn
 yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo tl mg as tt haw ln ha ba jw su
+yue
 """
 LANGUAGES = _CODES.split()
 """In the order of their tokens in the releases."""
@@ -35,12 +36,13 @@ def vocabulary(size: Size) -> list[str]:
         number += 1
     if size.multilingual:
         words[_EMPTY] = ""
-    return [*words, *special(), *(f"<|{n * 0.02:.2f}|>" for n in range(TIMES))]
+    return [*words, *special(size.languages), *(f"<|{n * 0.02:.2f}|>" for n in range(TIMES))]
 
 
-def special() -> list[str]:
+def special(languages: int) -> list[str]:
     """Return the tokens that are no words and no times, in order."""
-    begin = ["<|endoftext|>", "<|startoftranscript|>", *(f"<|{code}|>" for code in LANGUAGES)]
+    codes = LANGUAGES[:languages]
+    begin = ["<|endoftext|>", "<|startoftranscript|>", *(f"<|{code}|>" for code in codes)]
     tasks = ["translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps"]
     return [*begin, *(f"<|{task}|>" for task in tasks)]
 
