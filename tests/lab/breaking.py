@@ -94,6 +94,18 @@ def full(house: House, folder: str) -> Iterator[None]:
         house.inside("/bin/bash", "-c", EMPTY, place, check=True)
 
 
+@contextmanager
+def nearly_full(house: House, folder: str, left_bytes: int) -> Iterator[None]:
+    """Leave this many bytes free on a folder's disk, for as long as the block takes."""
+    place = f"{folder.rstrip('/')}/.taken"
+    free = f"$(df --output=avail -B1 {folder} | tail -1)"
+    try:
+        house.shell(f"fallocate -l $(({free} - {left_bytes})) {place}")
+        yield
+    finally:
+        house.shell(f"rm -f {place}; sync -f {folder}")
+
+
 def outer_pid(unit: Unit) -> int:
     """Return the process ID that a service's main process has on the outer machine."""
     # Incus puts the number of an instance's starts into its cgroup's name.

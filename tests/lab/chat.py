@@ -112,18 +112,22 @@ def cited(answer: ChatAnswer) -> dict[str, list[str]]:
     return {source["source"]["name"]: source["document"] for source in found}
 
 
-def pdf(text: str) -> bytes:
-    """Return a document of one page with one line of text."""
-    shown = re.sub(r"([()\\])", r"\\\1", text)
-    drawn = f"BT /F1 14 Tf 40 780 Td ({shown}) Tj ET".encode("latin-1")
-    page = b"/MediaBox [0 0 595 842] /Resources << /Font << /F1 5 0 R >> >>"
+def pdf(*pages: str) -> bytes:
+    """Return a document with one page for each text, one line for each of a text's lines."""
+    shape = b"/MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
+    kids = b" ".join(b"%d 0 R" % number for number in range(4, 4 + 2 * len(pages), 2))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R %s >>" % page,
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(pages)),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
+    for text in pages:
+        drawn = _drawn(text)
+        contents = b"/Contents %d 0 R" % (len(objects) + 2)
+        objects += [
+            b"<< /Type /Page /Parent 2 0 R %s %s >>" % (contents, shape),
+            b"<< /Length %d >>\nstream\n%s\nendstream" % (len(drawn), drawn),
+        ]
     body, places = b"%PDF-1.4\n", []
     for number, item in enumerate(objects, 1):
         places.append(len(body))
@@ -132,6 +136,12 @@ def pdf(text: str) -> bytes:
     table = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
     end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n"
     return body + table + end % (len(objects) + 1, len(body))
+
+
+def _drawn(text: str) -> bytes:
+    lines = [re.sub(r"([()\\])", r"\\\1", line) for line in text.splitlines()]
+    shown = " T* ".join(f"({line}) Tj" for line in lines)
+    return f"BT /F1 9 Tf 12 TL 40 800 Td {shown} ET".encode("latin-1")
 
 
 def png(side: int = 64) -> bytes:

@@ -89,7 +89,7 @@ def answers(found: Any, before: str = "") -> str:
     assert question["mine"]
     assert not answer["mine"]
     assert answer["text"]
-    shown = {line for _, text in found["said"] for line in text.splitlines() if line}
+    shown = {line for _, text in found["toasts"] for line in text.splitlines() if line}
     # Notices of the page that are no errors.
     assert shown - {*before.splitlines(), "You're now logged in.", "Reconnected"} == set()
     return str(answer["text"])

@@ -14,7 +14,7 @@ CLOSE_MS = 60
 
 def plays(found: Any, path: str = "worklet") -> None:
     """Check a speech that was played to its end: it was audible, and the page reports it."""
-    assert found["said"]["state"] == "done", found["said"]
+    assert found["display"]["state"] == "done", found["display"]
     assert [shown for _, shown in found["paths"] if shown] == [path]
     assert found["heard"]["peak"] > LOUD, found["heard"]
     assert found["lost_s"] == 0
@@ -41,7 +41,7 @@ def streams(found: Any, most: float) -> float:
     # The played length is what was sent plus what the player had to wait for: nothing was left
     # out, and no silence was added.
     added = (heard["last"] - heard["first"]) - (sent["last"] - sent["first"])
-    stalls = int(found["said"]["stalls"])
+    stalls = int(found["display"]["stalls"])
     assert -100 < added - sum(waits) < 100 + RESUME_MS * stalls, (added, waits)
     # The page counts the same stalls.
     sure = sum(wait > CLOSE_MS for wait in waits)

@@ -60,11 +60,22 @@ class Output:
 
     returncode: int
     lines: list[tuple[float, str]]
+    ended_s: float
 
     @property
     def text(self) -> str:
         """Everything that it printed."""
         return "".join(line for _, line in self.lines)
+
+    @property
+    def longest_silence(self) -> tuple[float, str]:
+        """The longest time without a line, in seconds, and the line before it."""
+        ends = [*self.lines[1:], (self.ended_s, "")]
+        gaps = [
+            (after - before, line)
+            for (before, line), (after, _) in zip(self.lines, ends, strict=True)
+        ]
+        return max(gaps)
 
     def when(self, text: str) -> float:
         """Return after how many seconds it printed a text."""
@@ -74,7 +85,9 @@ class Output:
 def up(*options: str) -> Output:
     """Run `scripts/up --lab` from here, as a user would, and print its lines as they come."""
     began, lines = time.monotonic(), []
-    with subprocess.Popen([*UP, *options], cwd="/", stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*UP, *options], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout
         late = threading.Timer(UP_S, process.kill)
         late.start()
@@ -82,7 +95,7 @@ def up(*options: str) -> Output:
             lines.append((time.monotonic() - began, line))
             sys.stdout.write(line)
         late.cancel()
-    return Output(process.returncode, lines)
+    return Output(process.returncode, lines, time.monotonic() - began)
 
 
 @dataclass(slots=True)
@@ -171,10 +184,12 @@ class House:
 
     def state(self, *trees: str) -> dict[str, str]:
         """Return what a preview must not change: a digest of each tree, and the packages."""
-        # Files that systemd, its journal and its timers change by themselves are left out.
+        # Files that systemd, its timers and the watcher change by themselves are left out, and the
+        # note of each run about itself.
         look = (
-            'cd "$0"; find . -xdev \\( -path ./systemd -o -path ./private \\) -prune -o '
-            "-type f -exec sha256sum {} + -o -printf '%y %m %U:%G %p %l\\n' | sort | sha256sum"
+            'cd "$0"; find . -xdev \\( -path ./systemd -o -path ./private -o -path ./watch '
+            "-o -path ./last-run.json \\) -prune -o -type f -exec sha256sum {} + "
+            "-o -printf '%y %m %U:%G %p %l\\n' | sort | sha256sum"
         )
         digests = {
             tree: self.inside("/bin/sh", "-c", look, tree, check=True).stdout.split()[0]

@@ -79,7 +79,8 @@ class Leaks:
                 f"journal of {name}", self.house.shell(f"incus exec {name} -- {read} </dev/null")
             )
         self.read("logs of runs", self.house.shell(f"cat {CLONE}/.hearth/logs/*.log"))
-        self.read("the receipt", self.house.shell("cat /var/lib/hearth/receipt/*"))
+        kept = "find /var/lib/hearth/receipt -type f -exec cat {} +"
+        self.read("the receipt", self.house.shell(kept))
 
     def _ask(self, argv: list[str], what: Mapping[str, Any]) -> dict[str, Any]:
         request = json.dumps({"needles": self.needles, **what})

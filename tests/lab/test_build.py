@@ -34,6 +34,8 @@ pytestmark = pytest.mark.lab
 # The alias whose first model is the biggest of the lab; at this pace it outlasts the build.
 SLOW_ALIAS, SLOW_MODEL, SLOW_S = "coder", "qwen2.5-coder:7b", 1200
 READY_S = 180
+# A running step is shown every four seconds; a machine without a free core prints it late.
+SILENCE_S = 10
 # A run on an empty machine has more events than this, so each of these kills happens.
 EVENTS = 190
 WAYS = ("direct", "ssh")
@@ -87,6 +89,9 @@ def test_up_ends_with_a_receipt_while_models_are_downloaded(
     house.figures["bare machine to its receipt, s"] = time.monotonic() - began
     if way() == "direct":
         house.figures["bare machine to its first answer, s"] = done.when(" answered after ")
+    silence, line = done.longest_silence
+    house.figures["longest silence of scripts/up, s"] = silence
+    assert silence < SILENCE_S, f"nothing for {silence:.1f} s after {line!r}"
     assert "curl --cacert" in done.text
     receipt = json.loads((house.folder / "receipt" / "receipt.json").read_text())
     assert receipt["good"], receipt["summary"]

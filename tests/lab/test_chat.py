@@ -24,7 +24,7 @@ KOKORO = "http://10.140.30.13:8880/status"
 WORD = "zanzibar-blue-4711"
 SENTENCE = f"The garden gate opens with the key called {WORD}."
 QUESTION = f"How does the garden gate open, {WORD}?"
-PAPER = f"{WORD}.pdf"
+PAPER, LONG = f"{WORD}.pdf", f"{WORD}-long.pdf"
 TOKENS, WITHIN_S = 16, 60
 JOURNALS = ("open-webui", "litellm", "ollama", "kokoro", "whisper")
 
@@ -73,16 +73,19 @@ def test_it_is_answered_by_the_model_it_chose_and_its_chat_is_its_own(
     chat.remove(admin, other)
 
 
-def test_a_picture_goes_to_a_vision_model(house: House, child: Person, line: Connection) -> None:
+@pytest.mark.parametrize(("alias", "member"), [("fast", "qwen3.5:4b"), ("coder", "qwen3-vl")])
+def test_a_picture_goes_to_a_model_that_sees(
+    house: House, child: Person, line: Connection, alias: str, member: str
+) -> None:
     shown = [chat.picture(chat.png())]
     with chat.calls(house) as calls:
         answer = wait_for_answer(
             line,
-            send_message(child, line, QUESTION, "fast", files=shown, max_tokens=TOKENS),
+            send_message(child, line, QUESTION, alias, files=shown, max_tokens=TOKENS),
             WITHIN_S,
         )
     assert not answer.error
-    assert [(call.member, call.status) for call in calls] == [("qwen3-vl", 200)]
+    assert [(call.member, call.status) for call in calls] == [(member, 200)]
 
 
 def test_a_sentence_of_a_document_is_found_and_cited(
@@ -104,6 +107,28 @@ def test_a_sentence_of_a_document_is_found_and_cited(
     # It is there as well when the page is reloaded.
     stored = chat.messages(child, answer.turn.chat)[answer.turn.answer]["sources"]
     assert SENTENCE in json.dumps(stored)
+
+
+def test_a_long_document_is_answered_from_its_last_page(
+    house: House, child: Person, line: Connection
+) -> None:
+    # Twice the context of `fast`, so it cannot go to the model whole.
+    ferry = "the ferry crosses the lake every day in fog and in wind"
+    words = "\n".join([ferry] * 20)
+    pages = [f"Page {number}.\n{words}" for number in range(1, 60)]
+    # Behind so many copies of one passage, Chroma's index loses the last one four times of five.
+    pages += [ferry] * 200
+    with chat.calls(house) as calls:
+        paper = chat.upload(child, LONG, chat.pdf(*pages, SENTENCE), "application/pdf")
+        # The weights are made up, so only the sentence itself is certain to be near it.
+        answer = wait_for_answer(
+            line,
+            send_message(child, line, SENTENCE, "fast", files=[paper], max_tokens=TOKENS),
+            WITHIN_S,
+        )
+    assert not answer.error
+    assert {(call.alias, call.status) for call in calls} == {("embed", 200), ("fast", 200)}
+    assert SENTENCE in "\n".join(chat.cited(answer)[LONG])
 
 
 def test_a_collection_of_documents_is_searched(house: House, admin: Person) -> None:

@@ -13,6 +13,8 @@ from tests.lab.visitor import Visit
 
 pytestmark = pytest.mark.lab
 
+# The end of a made-up model's thought.
+LAST_STEP = "step 40,"
 # Scenes that only one of the browsers plays.
 in_chromium = pytest.mark.parametrize("visit", ["chromium"], indirect=True)
 
@@ -100,9 +102,22 @@ def test_a_picture_is_shown_and_asked_about(visit: Visit) -> None:
     found = visit["picture"]
     assert found["drawn"] == 1
     answers(found)
-    # The chosen model cannot see, so the one that can was called instead.
-    assert found["messages"][-1]["model"] != "Vision"
-    assert found["messages"][-1]["from"] == "qwen3-vl"
+    # The first of the alias's members sees.
+    assert found["messages"][-1]["from"] == "qwen3.5:4b"
+    quiet(found)
+
+
+@in_chromium
+def test_a_thought_is_folded_and_not_read_aloud(visit: Visit) -> None:
+    found = visit["thought"]
+    answer = answers(found)
+    assert found["fold"].startswith("Thought")
+    assert LAST_STEP not in answer
+    assert LAST_STEP in found["opened"]
+    # What was sent to the speech server is the answer alone.
+    assert found["spoken"]
+    assert "step" not in found["spoken"]
+    assert "Thought" not in found["spoken"]
     quiet(found)
 
 

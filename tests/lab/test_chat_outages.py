@@ -89,7 +89,7 @@ def test_a_call_is_answered_while_the_answer_is_still_coming(visit: Visit, house
     assert first["status"] == 200
     # A sentence of it, requested before the last word had come.
     assert first["at"] < found["states"][-1][0]
-    assert len(first["asked"]["input"]) < len(answer["text"])
+    assert len(first["request"]["input"]) < len(answer["text"])
     assert first["type"].startswith("audio/")
     assert first["bytes"] > 1000
     came = next(at for at, length in found["states"] if length)
@@ -119,7 +119,7 @@ def test_a_reload_of_the_reverse_proxy_loses_nothing(visit: Visit, house: House)
 def test_a_broken_answer_shows_an_error_and_stays(visit: Visit, house: House, program: str) -> None:
     found = visit[f"without {program}"]
     broken = found["broken"]
-    errors = [(at, text) for at, text in broken["said"] if text]
+    errors = [(at, text) for at, text in broken["toasts"] if text]
     assert errors, "no error was shown"
     shown_ms = errors[0][0] - found["cut"]["at"]
     house.figures[f"error without {program} shown after, ms"] = shown_ms
@@ -147,7 +147,7 @@ def understood(text: str) -> None:
 def test_a_failed_read_aloud_shows_an_error(visit: Visit, house: House) -> None:
     found = visit["without Kokoro"]
     answers(found["turn"])
-    errors = [(at, text) for at, text in found["broken"]["said"] if text]
+    errors = [(at, text) for at, text in found["broken"]["toasts"] if text]
     shown_ms = errors[0][0] - found["cut"]["at"]
     house.figures["error without Kokoro shown after, ms"] = shown_ms
     assert shown_ms < SHOWN_MS

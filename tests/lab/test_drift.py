@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import lab_machine as lab
-from tests.lab.house import FLUSH, NAME, House, changed
+from tests.lab.house import FLUSH, NAME, SMOKE, House, changed
 
 pytestmark = pytest.mark.lab
 
@@ -18,6 +18,14 @@ RULES = (
     "ip -brief -4 address show dev lo; "
     "sysctl net.ipv4.ip_forward fs.inotify.max_user_instances; cat /etc/hosts"
 )
+
+# The programs that the chat's running process sees, each with its current version.
+SEEN = (
+    "incus exec open-webui -- sh -c 'cd /proc/$(systemctl show --value --property MainPID "
+    "open-webui)/root/opt/hearth && ls -d */current/. | cut -d/ -f1' </dev/null"
+)
+
+SEES_ONLY = f"{SMOKE} -k sees_only_its_own_programs --tb=line"
 
 
 def everywhere(house: House, verb: str) -> dict[str, str]:
@@ -41,6 +49,15 @@ def made(house: House) -> dict[str, str]:
 
 def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> None:
     wanted, pids = everywhere(house, "look") | made(house), house.processes()
+    # As in houses of earlier versions: the instance sees all programs.
+    house.shell(
+        "incus config device remove open-webui program-open_webui </dev/null\n"
+        "incus config device add open-webui programs disk readonly=true "
+        "source=/var/lib/hearth/programs path=/opt/hearth </dev/null\n"
+    )
+    checked = house.inside("/bin/bash", "-c", SEES_ONLY).stdout
+    assert "open_webui can also read" in checked, checked
+    assert "1 failed" in checked, checked
     house.shell(
         f"incus exec litellm -- sh -c 'echo {{}} > {ALIASES}' </dev/null\n"
         "incus exec kokoro -- sh -c 'echo Nice=5 >> /etc/systemd/system/kokoro.service' "
@@ -56,6 +73,7 @@ def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> Non
     )
     counts = house.site()
     assert changed(counts) > 0, counts
+    assert house.shell(SEEN).split() == ["open_webui"]
     found = everywhere(house, "look") | made(house)
     assert {key: found[key] for key in wanted if found.get(key) != wanted[key]} == {}
     now = house.processes()

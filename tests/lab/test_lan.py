@@ -1,6 +1,9 @@
 """The house as another machine on its LAN sees it: its names, its root, and nothing more."""
 
 import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,6 +14,7 @@ from tests.lab.visitor import ROOT_THERE
 pytestmark = pytest.mark.lab
 
 OPEN = {53, 80, 443}
+FOLLOWS_S = 60
 # Ports that Debian's own programs had open before the house was built.
 OF_THE_MACHINE = {22}
 LOOK = """
@@ -97,3 +101,65 @@ def test_a_wrong_name_reaches_no_backend(
     # No response at all, a redirect to the right name, or a refusal that no backend gives.
     assert answer.status in (0, 308, 404, 421), f"{name}: {answer}"
     assert "x-hearth-model" not in answer.head
+
+
+def move(before: str, now: str) -> None:
+    """Replace the house's address on its LAN, as a DHCP client does."""
+    script = (
+        f"sed -i 's/^Address={before}/Address={now}/' /etc/systemd/network/10-host0.network\n"
+        "networkctl reload; networkctl reconfigure host0\n"
+        f'has() {{ ip -o -4 address show host0 | grep -qF " $1/"; }}\n'
+        # With both addresses for a moment the old one would still answer.
+        f"until has {now} && ! has {before}; do sleep 0.1; done"
+    )
+    lab.run(NAME, ["timeout", "30", "/bin/bash", "-ec", script], check=True)
+
+
+@contextmanager
+def moved_to(new: str, guest: str) -> Iterator[None]:
+    """Move the house, and tell the guest as a router would be told."""
+    old = lab.address(NAME)
+    move(old, new)
+    try:
+        tell(guest, new)
+        yield
+    finally:
+        move(new, old)
+        tell(guest, old)
+
+
+def tell(guest: str, resolver: str) -> None:
+    """Give the guest a resolver."""
+    put = ["sh", "-c", 'echo "nameserver $0" > /etc/resolv.conf', resolver]
+    lab.run(guest, put, check=True)
+
+
+def wait_for_name(guest: str, address: str) -> None:
+    """Wait until the guest finds the gateway at an address, for a minute at most."""
+    deadline = time.monotonic() + FOLLOWS_S
+    while address not in lab.run(guest, ["getent", "ahostsv4", "llm.lan"], timeout=30).stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def test_names_and_pages_follow_a_new_address_without_a_run(house: House, guest: str) -> None:
+    old = lab.address(NAME)
+    new = f"{old.rpartition('.')[0]}.77"
+    before = house.processes()
+    with moved_to(new, guest):
+        wait_for_name(guest, new)
+        assert ask(guest, ROOT_THERE, "fast", house.key()).status == 200
+        fetch = ["curl", "--silent", "--fail", "--max-time", "10", f"http://{new}/"]
+        page = lab.run(guest, fetch, check=True).stdout
+        assert f"QR code for http://{new}/" in page
+        (note,) = [part for part in page.split("</section>") if 'id="moved"' in part]
+        assert old in note
+        status = json.loads(house.hearth("status", "--json").stdout)
+        assert status["good"], status["rows"]
+        assert status["trust"][0] == f"http://{new}/"
+        (line,) = [line for line in status["pending"] if "address was" in line]
+        assert f"{old} and is now {new}" in line
+        # The machine itself finds its pages, too.
+        house.shell("curl --silent --fail --cacert /etc/hearth/pki/root.crt https://trust.lan/")
+    wait_for_name(guest, old)
+    assert house.processes() == before

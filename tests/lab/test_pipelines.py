@@ -25,7 +25,8 @@ OURS = "second_opinion"
 LOCAL = f"{CLONE}/inventory/local/pipelines"
 INSTANCE = "incus exec pipelines --"
 JOURNAL = f"{INSTANCE} journalctl --unit pipelines --boot --no-pager --output cat </dev/null"
-TOKENS, WITHIN_S = 16, 120
+# Enough for a thought and an answer after it.
+TOKENS, WITHIN_S = 128, 120
 # Sent to a pipeline, and found in no log afterwards.
 WORD = "zanzibar-blue-4712"
 LIGHTS = f'''"""
@@ -116,6 +117,7 @@ def test_ours_is_offered_and_calls_the_houses_models_with_its_own_key(
     assert not answer.error
     parts = ["### 1. fast", "### 2. local", "### Where they differ"]
     assert [part for part in parts if part in answer.text] == parts
+    assert "step 1," not in answer.text, "a thought is in the answer"
     # It arrived in the pieces in which it was generated: more than there are headings.
     assert len(answer.pieces) > len(parts)
     found = [(call.alias, call.status, call.end) for call in calls]

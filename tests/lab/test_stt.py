@@ -145,7 +145,8 @@ def test_it_has_only_the_models_of_the_alias_and_its_draft(house: House) -> None
         name for name in programs if name.startswith("whisper")
     }
     status = status_of(house)
-    assert status["model"] == "tiny", status
+    # The second one only where this machine was too busy for the first.
+    assert status["model"] in ("tiny", "tiny.en"), status
     assert status["choice_reason"]
     # The measurements are not repeated after the next start.
     remembered = house.shell("incus exec whisper -- cat /var/lib/whisper/choice.json </dev/null")

@@ -130,7 +130,7 @@ def waits_of(found: Any) -> list[float]:
     waits = [row - end for row, end in zip(rows, ends, strict=True)]
     shown = [float(line["felt"].removesuffix(" s")) * 1000 for line in found["lines"]]
     assert shown == pytest.approx(waits, abs=NEAR_MS)
-    assert found["said"]["latency"] == found["lines"][-1]["felt"]
+    assert found["display"]["latency"] == found["lines"][-1]["felt"]
     return waits
 
 
@@ -151,7 +151,7 @@ def test_the_start_of_a_guess_stays(visit: Visit) -> None:
 def test_a_line_can_be_requested_during_speech(visit: Visit) -> None:
     found = visit["line now"]
     (first, *_) = of_kind(found, "speech_ended")
-    assert found["asked"] < first["at"]
+    assert found["requested"] < first["at"]
     assert first["at"] < found["loud"][-1], "silence ended the line"
     assert found["lines"]
     quiet(found)
@@ -172,16 +172,16 @@ def test_a_file_is_transcribed_and_saved_as_subtitles(visit: Visit) -> None:
 
 def test_a_picture_is_refused_in_one_line_and_the_page_goes_on(visit: Visit) -> None:
     found = visit["picture"]
-    assert found["refused"]["said"]["state"] == "failed"
-    assert "no audio" in found["refused"]["said"]["status"]
-    assert found["said"]["state"] == "done"
+    assert found["refused"]["display"]["state"] == "failed"
+    assert "no audio" in found["refused"]["display"]["status"]
+    assert found["display"]["state"] == "done"
     assert found["lines"]
 
 
 def test_without_a_microphone_it_shows_instructions(visit: Visit) -> None:
     found = visit["without a microphone"]
-    assert found["said"]["state"] == "failed"
-    assert "microphone" in found["said"]["status"]
+    assert found["display"]["state"] == "failed"
+    assert "microphone" in found["display"]["status"]
     quiet(found)
 
 
@@ -191,8 +191,8 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     # A model of one language offers no choice.
     assert set(reached) >= REACHED - {"language"}
     assert [name for name, seen in reached.items() if not seen] == []
-    assert found["began"]["said"]["state"] == "listening"
-    assert found["said"]["state"] == "done"
+    assert found["began"]["display"]["state"] == "listening"
+    assert found["display"]["state"] == "done"
 
 
 @in_chromium

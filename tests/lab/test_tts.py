@@ -42,7 +42,9 @@ def test_the_deploy_has_measured_how_soon_it_speaks(house: House) -> None:
     first, whole = figures["first sound of kokoro"], figures["whole phrase of kokoro"]
     assert 3 <= first["n"] <= 10
     assert 0 < first["median"] <= first["p95"]
-    assert first["median"] < whole["median"] / 2
+    # A slow machine holds its sound back on purpose, and the receipt shows for how long.
+    held = figures.get("first sound of kokoro held back so that it does not stall", {"p95": 0})
+    assert first["median"] - held["p95"] < whole["median"] / 2
     house.figures["first sound through the reverse proxy, ms"] = first["median"]
     house.figures["first sound of a repeat, ms"] = figures["first sound of kokoro again"]["median"]
     house.figures["whole phrase, ms"] = whole["median"]

@@ -77,8 +77,8 @@ def test_the_login_leads_to_what_the_link_named_with_all_its_voices(visit: Visit
     assert found["text"] == found["linked"]
     assert len(found["voices"]) == 54
     assert len(found["groups"]) >= 8
-    # A language that this server does not support is shown and cannot be chosen.
-    assert {one["value"][0] for one in found["voices"] if one["disabled"]} <= {"j", "z"}
+    # This server speaks every language of its voices.
+    assert [one["value"] for one in found["voices"] if one["disabled"]] == []
     quiet(found)
 
 
@@ -89,9 +89,9 @@ def test_it_is_heard_from_the_first_bytes_on_without_a_gap(visit: Visit, house: 
         quiet(found)
         first = found["heard"]["first"] - found["pressed"]
         # The page's own measure is that of the first sample, as `audio_recorder.mjs` has it.
-        shown_s = float(found["said"]["ttfa"].removesuffix(" s"))
+        shown_s = float(found["display"]["ttfa"].removesuffix(" s"))
         assert shown_s * 1000 == pytest.approx(first, abs=150)
-    assert tries[-1]["said"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
+    assert tries[-1]["display"]["stalls"] == "0", f"each time the server was late, by {late_ms} ms"
     house.figures[f"first sound after the press in {visit.browser}, ms"] = first
     house.figures[f"its share of the answer's time in {visit.browser}, %"] = 100 * share(found)
 
@@ -100,7 +100,8 @@ def test_it_highlights_the_words_as_they_are_played(visit: Visit) -> None:
     found = visit["streaming"][-1]
     shown = [(at, text) for at, text in found["speaking"] if text]
     spoken = [piece for piece in due(found) if piece.text]
-    assert len(spoken) >= 4, spoken
+    # A first, a middle and a last one; a faster machine speaks in longer pieces.
+    assert len(spoken) >= 3, spoken
     assert [text for _, text in shown] == [piece.text for piece in spoken]
     for (at, text), piece in zip(shown, spoken, strict=True):
         assert text in found["text"]
@@ -111,8 +112,8 @@ def test_it_highlights_the_words_as_they_are_played(visit: Visit) -> None:
 
 def test_stop_is_silence_at_once_and_frees_the_server(visit: Visit, house: House) -> None:
     found = visit["stop"]
-    assert found["began"]["said"]["state"] == "speaking"
-    assert found["said"]["state"] == "stopped"
+    assert found["began"]["display"]["state"] == "speaking"
+    assert found["display"]["state"] == "stopped"
     rest_ms = found["heard"]["last"] - found["pressed"]
     house.figures[f"sound after stop in {visit.browser}, ms"] = rest_ms
     assert rest_ms < 300
@@ -128,7 +129,7 @@ def test_stop_is_silence_at_once_and_frees_the_server(visit: Visit, house: House
 def test_it_needs_no_media_source(visit: Visit) -> None:
     found = visit["without MediaSource"]
     assert found["gone"]
-    assert found["said"]["state"] == "speaking"
+    assert found["display"]["state"] == "speaking"
     assert [path for _, path in found["paths"] if path] == ["worklet"]
     assert found["heard"]["peak"] > LOUD
     assert share(found) <= 0.6
@@ -148,14 +149,14 @@ def test_without_a_worklet_it_plays_the_whole_and_shows_that_it_waits(visit: Vis
 @in_chromium
 def test_a_voice_has_a_sample_and_two_can_be_mixed(visit: Visit) -> None:
     sample = visit["sample"]
-    assert sample["said"]["state"] == "speaking"
-    assert sample["answers"][0]["asked"]["voice"] == "ef_dora"
+    assert sample["display"]["state"] == "speaking"
+    assert sample["answers"][0]["request"]["voice"] == "ef_dora"
     blend = visit["blend"]
     plays(blend)
-    asked = blend["answers"][0]["asked"]
-    first, second = asked["voice"].split("+")
+    request = blend["answers"][0]["request"]
+    first, second = request["voice"].split("+")
     assert (first.partition("(")[0], second.partition("(")[0]) == ("af_heart", "bm_fable")
-    assert asked["speed"] == 1.5
+    assert request["speed"] == 1.5
 
 
 def test_the_keyboard_is_enough(visit: Visit) -> None:
@@ -164,8 +165,8 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     fields = {"text", "voice", "blend", "speed", "format", "sample", "speak", "download"}
     assert fields <= reached, reached
     assert [one["id"] for one in found["reached"] if not one["seen"]] == []
-    assert found["began"]["said"]["state"] == "speaking"
-    assert found["said"]["state"] == "stopped"
+    assert found["began"]["display"]["state"] == "speaking"
+    assert found["display"]["state"] == "stopped"
     assert found["heard"]["last"] - found["pressed"] < 300
 
 
@@ -173,7 +174,7 @@ def test_a_download_is_a_file_that_plays(visit: Visit) -> None:
     found = visit["download"]
     (answer,) = found["answers"]
     # So the server splits it as it was played, and it sounds the same.
-    assert answer["asked"]["stream"] is False
+    assert answer["request"]["stream"] is False
     file = visit.folder / "downloads" / found["name"]
     assert file.suffix == ".mp3"
     with av.open(file) as sound:
@@ -189,8 +190,8 @@ def test_a_link_opens_with_the_settings_of_its_page(visit: Visit) -> None:
     assert found["link"].startswith(f"{PAGE}#")
     assert found["after"] == found["before"]
     plays(found)
-    asked = found["answers"][0]["asked"]
-    assert (asked["input"], asked["voice"]) == (found["before"]["text"], "bf_emma")
+    request = found["answers"][0]["request"]
+    assert (request["input"], request["voice"]) == (found["before"]["text"], "bf_emma")
     quiet(found)
 
 

@@ -88,3 +88,11 @@ def test_too_many_requests_are_refused_and_not_called_an_outage(house: House) ->
         headers=much,
     )
     assert (answer.status, answer.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_the_chat_takes_no_large_request_before_a_sign_in(house: House) -> None:
+    for path in ("/api/v1/files/", "/api/v1/auths/signin", "/api/chat/completions"):
+        answer = edge_of(house).request(
+            *("chat.lan", path), within_s=20, send=b"x" * 20_000, headers={"Content-Type": "a/b"}
+        )
+        assert answer.status == 401, path
