@@ -57,7 +57,7 @@ TWO = ["--numprocesses=2", "--dist=loadfile", "--max-worker-restart=0"]
 OPTIONAL = ("test_a_card_speaks_as_fast_as_it_should", "test_a_real_release_is_patched")
 NOT_STARTED = "not started: "
 # The reference machine: two busy cores hash this much in this many seconds.
-CALIBRATION_BYTES, CALIBRATION_S = 512 << 20, 0.32
+CALIBRATION_BYTES, CALIBRATION_S = 512 << 20, 0.2
 # A part that takes this many times its minutes, compared with the calibration, is a warning.
 SLOW = 1.5
 # The minutes of each part on the reference machine; tests/lab/parts.py has the lab's.
@@ -154,6 +154,7 @@ def gates() -> dict[str, list[list[str]]]:
     units = sorted(str(p.relative_to(ROOT)) for d in RENDERED for p in ROOT.glob(f"{d}/*.service"))
     exposure = ["systemd-analyze", "security", "--offline=true", "--no-pager"]
     caddy = ["--adapter", "caddyfile", "--config"]
+    users = 's:skuid "hearth-[a-z-]+":skuid 0:'
     proxies = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("incus/*.Caddyfile"))
     return {
         "ruff check": [[here, "-m", "ruff", "check"]],
@@ -164,7 +165,8 @@ def gates() -> dict[str, list[list[str]]]:
         "ansible-lint": [[str(BIN / "ansible-lint"), "--nocolor", "-q"]],
         "render drift": [[str(BIN / "ansible-playbook"), RENDER], [here, "scripts/drift.py"]],
         "units are hardened": [[*exposure, threshold(ROOT / unit), unit] for unit in units],
-        "firewall loads": [["nft", "--check", "--file", "incus/firewall.nft"]],
+        # Without the users of a house, which no other machine has.
+        "firewall loads": [["sh", "-c", f"sed -E '{users}' incus/firewall.nft | nft --check -f -"]],
         "resolver reads": [["dnsmasq", "--test", "--conf-file=incus/dnsmasq.conf"]],
         "Caddy reads": [
             ["caddy", "adapt", *caddy, "caddy/Caddyfile"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import json
 import re
 import shutil
 import sys
@@ -16,11 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import typer.main
+from pydantic import TypeAdapter
 from typer.cli import get_docs_for_click
 
 from hearth.catalogue import House, derive, load
 from hearth.catalogue.records import FILES
 from hearth.cli.app import app
+from hearth.doctor import kinds
+from hearth.doctor.examination import EXPLAINS
+from hearth.smoke.receipt import FORM, Receipt
+from tests import grafana
 from tests.configuration import configuration_page
 from tests.lab_machine.cli import app as lab
 
@@ -159,7 +165,8 @@ def site_table(house: House) -> str:
         (
             f"`https://{site.fqdn}`",
             _AUTH[site.auth],
-            ", ".join(f"`{path}`" for path in site.paths) or "all",
+            (", ".join(f"`{path}`" for path in site.paths) or "all")
+            + "".join(f"; open to all: `{path}`" for path in site.open),
         )
         for site in house.sites
     ]
@@ -191,6 +198,46 @@ def commands_page() -> str:
     return page.rstrip("\n") + "\n"
 
 
+_MADE = "<!-- Written by `python -m tests.documents` from hearth/doctor/kinds.py. -->"
+_HEALS = {True: "`sudo hearth doctor --fix` heals it", False: "to be repaired by hand"}
+
+
+def finding_pages() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of the page of each kind of finding, and of their index."""
+    rows = [
+        (f"[{one.name}]({one.name}.md)", one.severity, one.title, "yes" if one.fixable else "")
+        for one in kinds.ALL.values()
+    ]
+    table = _table(("finding", "severity", "what", "healed by `--fix`"), rows)
+    yield "README", f"# Findings of `hearth doctor`\n\n{_MADE}\n\n{table}\n"
+    for one in kinds.ALL.values():
+        also = sorted(other.name for other in EXPLAINS.get(one, ()))
+        links = ", ".join(f"[{name}]({name}.md)" for name in also)
+        page = [
+            f"# {one.name}: {one.title}",
+            _MADE,
+            f"Severity: {one.severity}; {_HEALS[one.fixable]}.",
+            f"## What it means\n\n{one.means}",
+            f"## What to do\n\n{one.todo}",
+        ]
+        if also:
+            why = "These are not shown beside it where they are only its consequence"
+            page.append(f"## What it explains\n\n{why}: {links}.")
+        page.append("[All findings](README.md) · [Troubleshooting](../troubleshooting.md)")
+        yield one.name, "\n\n".join(page) + "\n"
+
+
+def receipt_schema() -> str:
+    """Return the JSON schema of a receipt."""
+    schema = TypeAdapter(Receipt).json_schema(mode="serialization")
+    counts = {"type": "object", "additionalProperties": {"type": "integer"}}
+    # Two that are computed, beside those that are kept.
+    schema["properties"] |= {"summary": counts, "good": {"type": "boolean"}}
+    schema["required"] += ["summary", "good"]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": FORM}
+    return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
+
+
 def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     """Yield each document with generated parts, and what it should hold."""
     house = shipped_house(root / "inventory")
@@ -202,11 +249,17 @@ def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
         yield path, rewrite(path.read_text(encoding="utf-8"), tables)
     yield root / "docs" / "commands.md", commands_page()
     yield root / "docs" / "configuration.md", configuration_page()
+    yield root / "docs" / "schema" / "receipt.json", receipt_schema()
+    for name, text in finding_pages():
+        yield root / "docs" / "findings" / f"{name}.md", text
+    yield root / "docs" / "grafana-dashboard.json", grafana.dashboard()
 
 
 def stale(root: Path = ROOT) -> list[Path]:
     """Return the documents that differ from what they should hold."""
-    return [path for path, text in documents(root) if not _holds(path, text)]
+    wanted = dict(documents(root))
+    gone = {*(root / "docs" / "findings").glob("*.md")} - wanted.keys()
+    return [*(path for path, text in wanted.items() if not _holds(path, text)), *sorted(gone)]
 
 
 def _holds(path: Path, text: str) -> bool:
@@ -225,10 +278,14 @@ def main(arguments: list[str] | None = None) -> int:
         for path in old:
             print(f"{path}: stale: run `python -m tests.documents`", file=sys.stderr)
         return 1 if old else 0
-    for path, text in documents():
-        if path in old:
-            path.write_text(text, encoding="utf-8")
-            print(f"rewritten: {path}")
+    wanted = dict(documents())
+    for path in old:
+        if path in wanted:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+        else:
+            path.unlink()
+        print(f"rewritten: {path}")
     return 0
 
 

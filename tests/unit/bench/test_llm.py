@@ -12,6 +12,7 @@ from rich.console import Console
 
 from hearth.bench.llm import (
     PROMPTS,
+    THINKING,
     WARM_UPS,
     LlmReport,
     added_text,
@@ -33,6 +34,7 @@ class Fake:
     log: list[str] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
     broken: frozenset[int] = frozenset()
+    thinks: bool = False
 
     async def __call__(self, prompt: str, max_tokens: int) -> Sample:
         number = len(self.prompts)
@@ -40,7 +42,8 @@ class Fake:
         self.log.append(self.name)
         first = self.first_ms[number % len(self.first_ms)]
         error = "HTTP 500" if number in self.broken else ""
-        return Sample(self.name, first, first + 90, 10, 100.0, "m", error)
+        answer_ms = None if self.thinks else first + 30
+        return Sample(self.name, first, first + 90, 10, 100.0, "m", error, answer_ms)
 
 
 def endpoints(direct: list[float], gateway: list[float]) -> tuple[Fake, Fake]:
@@ -133,6 +136,21 @@ async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
     document = json.loads(json.dumps(asdict(report)))
     assert list(document["prompts"]) == list(PROMPTS)
     assert document["prompts"]["coding"]["through"]["spreads"]["tokens_per_s"]["median"] == 100
+
+
+async def test_thought_and_answer_are_timed_apart() -> None:
+    (direct, gateway), thinking = endpoints([10.0], [20.0]), endpoints([10.0], [20.0])
+    thinking[0].thinks = True
+    report = await bench_llm("m", direct, gateway, thinking=thinking, pairs=3, prompt_runs=2)
+    starts = [figures["answer_ms"] for figures in (report.calls.direct, report.calls.through)]
+    assert [each.median for each in starts if each] == [40, 50]
+    # Of four answers two ended in thought alone, which is no failure of the gateway.
+    assert report.prompts[THINKING].direct.totals["thought_alone"] == 2
+    assert report.prompts[THINKING].through.totals["thought_alone"] == 0
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(llm_view(report))
+    assert "2 of these answers: the model ended in thought alone" in console.export_text()
+    assert report.fine
 
 
 def test_the_interval_follows_the_pairs_and_not_the_drift_they_share() -> None:

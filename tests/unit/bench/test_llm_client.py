@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ import pytest
 
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
-from hearth.clients.llm import json_caller, measurer
+from hearth.clients.llm import Reply, json_caller, least_thought, measurer, thought_alone
 
 GATEWAY = Endpoint("gateway", "https://llm.lan/", "fast", key="sesame")
 
@@ -81,7 +82,50 @@ async def test_reasoning_tokens_count(field: str) -> None:
     server = Upstream(list(zip([0.2, 0.4, 0.1, 0, 0], lines, strict=True)))
     sample = await measure(server, GATEWAY)
     assert sample.first_ms == pytest.approx(200)
+    assert sample.answer_ms == pytest.approx(600)
     assert sample.tokens_per_s == pytest.approx(2 / 0.4)
+    assert not sample.thought_alone
+
+
+async def test_an_answer_in_thought_alone_is_no_error_and_is_reported_as_that() -> None:
+    ended = {"choices": [{"delta": {}, "finish_reason": "length"}]}
+    lines = sse(delta(reasoning="hm"), delta(reasoning="so"), ended, "[DONE]")
+    sample = await measure(Upstream([(0.1, line) for line in lines]), GATEWAY)
+    assert (sample.first_ms, sample.answer_ms) == (pytest.approx(100), None)
+    assert (sample.error, sample.thought_alone) == ("", True)
+    assert "reasoning_effort" in thought_alone("fast")
+
+
+def test_a_reply_is_put_together_with_its_tool_calls() -> None:
+    reply = Reply()
+    for piece in (
+        {"reasoning_content": "hm, ", "reasoning": "hm, "},
+        {"reasoning": "well"},
+        {"content": "I look. "},
+        {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "w", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"x":'}}]},
+        {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "t", "arguments": "{}"}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": " 1}"}}]},
+    ):
+        reply.add({"model": "real", "choices": [{"delta": piece, "finish_reason": None}]})
+    reply.add({"model": "real", "choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
+    reply.add({"model": "real", "choices": [], "usage": {}})
+    assert (reply.thought, reply.text, reply.finish) == ("hm, well", "I look. ", "tool_calls")
+    assert [(call["id"], call["function"]) for call in reply.calls] == [
+        ("a", {"name": "w", "arguments": '{"x": 1}'}),
+        ("b", {"name": "t", "arguments": "{}"}),
+    ]
+    assert (reply.model, reply.models) == ("real", ["real"])
+
+
+def test_only_a_thought_that_can_be_turned_off_is_turned_off() -> None:
+    for capabilities, always, fields in (
+        (("tools",), False, {}),
+        (("thinking",), False, {"reasoning_effort": "none"}),
+        (("thinking",), True, {}),
+    ):
+        model: Any = SimpleNamespace(capabilities=capabilities, always_thinks=always)
+        assert least_thought(model) == fields
 
 
 async def test_a_whole_answer_in_one_piece_has_no_speed() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from hearth.catalogue import House, derive, load, memory_shortage
 from hearth.catalogue.records import FILES
+from hearth.render.files import consumer_secrets, login_config
+from hearth.render.gateway import litellm_config
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests" / "fixtures" / "catalogue" / "base"
@@ -34,7 +36,14 @@ def house(inventory: Path) -> House:
 
 @pytest.fixture
 def without_a_card(inventory: Path) -> House:
-    return derive(load(inventory), absent=frozenset({"kokoro_gpu"}))
+    return derive(load(inventory), has=lambda gpu: gpu != "cuda")
+
+
+def test_the_first_answer_needs_the_gateway_and_the_servers_of_the_default_alias(
+    house: House,
+) -> None:
+    needed = {name for name, service in house.services.items() if not service.background}
+    assert needed == {"ollama", "litellm"}
 
 
 def test_the_reference_house_has_its_services_in_order(without_a_card: House) -> None:
@@ -43,14 +52,24 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         "ollama",
         "kokoro",
         "whisper",
+        "ntfy",
         "litellm",
+        "alertmanager",
         "pipelines",
+        "prometheus",
         "open_webui",
     ]
     assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
         ("litellm", "ollama", 11434),
         ("litellm", "whisper", 8000),
+        ("alertmanager", "ntfy", 2586),
         ("pipelines", "litellm", 4000),
+        ("prometheus", "alertmanager", 9093),
+        ("prometheus", "kokoro", 8880),
+        ("prometheus", "whisper", 8000),
+        ("prometheus", "litellm", 4000),
+        ("prometheus", "node_exporter", 9183),
+        ("prometheus", "blackbox_exporter", 9184),
         ("open_webui", "litellm", 4000),
         ("open_webui", "kokoro", 8880),
         ("open_webui", "pipelines", 9099),
@@ -60,40 +79,39 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
     assert {(flow.source, flow.target) for flow in house.forbidden if flow.port != 10300} == {
         (source, target)
         for source in house.services
-        for target in house.services
+        for target in (*house.services, "node_exporter", "blackbox_exporter")
         if source != target and (source, target) not in called
     }
     # The satellites' port is for satellites, not even for who may call its server otherwise.
-    assert {flow.source for flow in house.forbidden if flow.port == 10300} == {
-        "ollama",
-        "kokoro",
-        "litellm",
-        "pipelines",
-        "open_webui",
-    }
+    others = {*house.services} - {"whisper"}
+    assert {flow.source for flow in house.forbidden if flow.port == 10300} == others
     assert set(house.published_ports) == {
         ("10.140.30.12", 4000),
         ("10.140.30.13", 8880),
         ("10.140.30.16", 8000),
         ("10.140.30.17", 8080),
+        ("10.140.30.19", 2586),
     }
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
         ("kokoro-web.lan", "house"),
         ("whisper.lan", "house"),
+        ("ntfy.lan", "own"),
         ("llm.lan", "key"),
         ("chat.lan", "own"),
-        ("home.lan", "house"),
         ("trust.lan", "lan"),
+        ("home.lan", "house"),
     ]
     assert [site.fqdn for site in house.sites if site.plain] == ["trust.lan"]
 
 
 def test_what_hears_is_given_the_models_of_aliases_and_others_for_who_asks(house: House) -> None:
     given = house.services["whisper"].weights
-    assert [model.name for model in given if model.wanted] == ["distil-medium.en"]
+    assert [model.name for model in given if model.wanted] == [
+        *("large-v3-turbo", "small", "base", "tiny")
+    ]
     assert [model.name for model in given if not model.wanted] == [
-        "tiny", "tiny.en", "base", "base.en", "small", "small.en", "medium", "large-v3",
+        "tiny.en", "base.en", "small.en", "medium", "medium.en", "distil-medium.en", "large-v3",
     ]  # fmt: skip
     for model in given:
         assert {"model.bin", "config.json", "tokenizer.json"} < set(model.files)
@@ -106,12 +124,78 @@ def test_what_hears_is_given_the_models_of_aliases_and_others_for_who_asks(house
         assert house.models[model.name].download_bytes == pytest.approx(size, rel=0.02)
 
 
+def test_an_instance_sees_its_own_programs_and_those_it_shares(inventory: Path) -> None:
+    (inventory / "local").mkdir()
+    (inventory / "local/services.yml").write_text("services:\n  kokoro_fastapi: {enabled: true}\n")
+    house = derive(load(inventory))
+    assert {name: service.programs for name, service in house.services.items()} == {
+        "ollama": ("ollama", "ollama-models"),
+        "kokoro": (
+            *("kokoro", "kokoro_model", "kokoro_model_fp16", "kokoro_model_int8"),
+            "kokoro_voices",
+        ),
+        "kokoro_gpu": ("kokoro_gpu", "kokoro_weights", "kokoro_config", "kokoro_voices"),
+        "kokoro_fastapi": (
+            *("kokoro_fastapi", "kokoro_fastapi_python"),
+            *("kokoro_weights", "kokoro_config", "spacy_english"),
+        ),
+        "whisper": (
+            *("whisper", "whisper_tiny", "whisper_tiny_en"),
+            *("whisper_large_v3_turbo", "whisper_small", "whisper_base"),
+        ),
+        "litellm": ("litellm",),
+        "pipelines": ("pipelines", "pipelines_files"),
+        "open_webui": ("open_webui",),
+        **{name: (name,) for name in ("ntfy", "alertmanager", "prometheus")},
+    }
+
+
+def test_a_model_that_a_setting_names_is_seen_and_no_other_services_program(
+    inventory: Path,
+) -> None:
+    (inventory.parent / "roles").symlink_to(ROOT / "roles")
+    (inventory / "local").mkdir()
+    (inventory / "local/services.yml").write_text(
+        "services:\n"
+        "  whisper: {settings: {whisper_draft: base.en}}\n"
+        # Ollama's archive, in a folder named like this service.
+        "  second:\n"
+        "    role: ollama\n    summary: Ollama once more.\n    sources: [ollama]\n"
+        "    address: 10.140.30.50\n    port: 11434\n"
+        "    health: {path: /api/version, contains: version}\n"
+        "  elsewhere:\n"
+        "    role: ollama\n    summary: Ollama of a neighbour.\n    programs: [ollama]\n"
+        "    runtime: external\n    url: http://192.0.2.5:11434\n"
+        "    health: {path: /api/version, contains: version}\n"
+    )
+    services = derive(load(inventory)).services
+    assert "whisper_base_en" in services["whisper"].programs
+    assert services["second"].programs == ("second",)
+    assert services["elsewhere"].programs == ()
+
+
+def test_a_model_that_needs_a_gpu_is_neither_downloaded_nor_used_without_one(
+    without_a_card: House, inventory: Path
+) -> None:
+    given = without_a_card.services["whisper"].weights
+    assert [model.name for model in given if model.wanted] == ["small", "base", "tiny"]
+    alias = without_a_card.aliases["transcribe"]
+    assert (alias.members, alias.offered) == (("small", "base", "tiny"), True)
+    reason = "it needs gpu: cuda, which whisper does not have here"
+    assert alias.dropped == {"large-v3-turbo": reason}
+    # A card that its service must leave to others is as good as none.
+    (inventory / "local").mkdir()
+    (inventory / "local/services.yml").write_text("services:\n  whisper: {gpu: none}\n")
+    assert derive(load(inventory)).aliases["transcribe"].members == alias.members
+
+
 def test_a_house_without_a_card_neither_has_nor_misses_what_waits_for_one(
     without_a_card: House, house: House
 ) -> None:
     assert house.services.keys() - without_a_card.services.keys() == {"kokoro_gpu"}
     assert {site.fqdn for site in house.sites} - {site.fqdn for site in without_a_card.sites} == {
-        "kokoro-gpu.lan"
+        "kokoro-gpu.lan",
+        "kokoro-gpu-web.lan",
     }
     assert (house.services["kokoro_gpu"].role, house.services["kokoro_gpu"].gpu) == (
         "kokoro",
@@ -120,6 +204,26 @@ def test_a_house_without_a_card_neither_has_nor_misses_what_waits_for_one(
     # Who may use it is written down for the day when there is a card.
     assert "kokoro_gpu" in without_a_card.consumers["household"].services
     assert "kokoro" not in without_a_card.consumers["guest"].services
+
+
+def test_the_chat_speaks_by_the_processor_unless_told_otherwise(
+    inventory: Path, house: House
+) -> None:
+    assert house.services["open_webui"].needs == ("litellm", "kokoro", "pipelines")
+    (inventory / "local").mkdir()
+    # The line of docs/text-to-speech.md.
+    (inventory / "local/services.yml").write_text(
+        "services:\n  open_webui: {needs: [litellm, kokoro_gpu | kokoro, pipelines]}\n"
+    )
+    told = derive(load(inventory))
+    assert told.services["open_webui"].needs == ("litellm", "kokoro_gpu", "pipelines")
+
+
+def test_keys_of_services_open_nothing_from_the_lan(house: House) -> None:
+    opened = {name for name, held in login_config(house)["consumers"].items() if held["services"]}
+    assert opened == {"household", "guest", "hearth_verify"}
+    # Inside, the same keys open the models.
+    assert {"open_webui", "pipelines"} <= consumer_secrets(house, "litellm").keys()
 
 
 def test_ollama_gives_away_nothing_that_changes_models(house: House) -> None:
@@ -134,25 +238,46 @@ def test_without_keys_every_alias_is_served_at_home_and_nothing_goes_out(house: 
         "coder": ("qwen2.5-coder:7b", "qwen2.5-coder:1.5b"),
         "local": ("qwen3.5", "llama3.1"),
         "reasoning": ("qwen3.5",),
+        "haiku": (),
         "vision": ("qwen3-vl",),
         "embed": ("nomic-embed-text",),
-        "transcribe": ("distil-medium.en",),
+        "transcribe": ("large-v3-turbo", "small", "base", "tiny"),
     }
     assert house.services["litellm"].egress == ()
-    assert all(alias.offered for alias in house.aliases.values())
+    # It waits for a key, and says for which.
+    assert [alias.name for alias in house.aliases.values() if not alias.offered] == ["haiku"]
+    for secret in ("anthropic_api_key", "openrouter_api_key"):
+        assert f"hearth secret set {secret}" in str(house.aliases["haiku"].reason)
+
+
+@pytest.mark.parametrize(
+    ("key", "member", "host"),
+    [
+        ("anthropic_api_key", "claude-haiku-4-5", "api.anthropic.com"),
+        ("openrouter_api_key", "claude-haiku-4-5-openrouter", "openrouter.ai"),
+    ],
+)
+def test_either_key_makes_haiku_usable(inventory: Path, key: str, member: str, host: str) -> None:
+    house = derive(load(inventory), given_secrets=frozenset({key}))
+    assert house.aliases["haiku"].members == (member,)
+    assert house.services["litellm"].egress == (host,)
+    routes = {route["model_name"]: route for route in litellm_config(house)["model_list"]}
+    assert routes[member]["litellm_params"]["api_key"] == f"os.environ/{key.upper()}"
 
 
 def test_a_key_opens_the_cloud_for_aliases_that_allow_it_only(inventory: Path) -> None:
     keys = frozenset({"openrouter_api_key", "anthropic_api_key"})
     house = derive(load(inventory), given_secrets=keys)
     assert house.aliases["reasoning"].members == ("nemotron-120b", "gpt-oss-120b", "qwen3.5")
-    # No alias has the models of the other provider, so its key opens nothing.
-    assert house.services["litellm"].egress == ("openrouter.ai",)
+    # `fast` and the others stay at home; the models that no alias has stay closed.
+    assert not [name for name, a in house.aliases.items() if a.dropped and a.cloud]
+    assert {model for model in ("qwen3-80b", "free") if house.models[model].usable} == set()
+    assert {*house.services["litellm"].egress} == {"openrouter.ai", "api.anthropic.com"}
     assert house.services["litellm"].secrets == {
         "litellm_master_key": "random",
         "openrouter_api_key": "given",
+        "anthropic_api_key": "given",
     }
-    assert not house.models["claude-haiku-4-5"].usable
 
 
 def test_every_secret_of_the_house_has_a_name(house: House) -> None:
@@ -160,6 +285,7 @@ def test_every_secret_of_the_house_has_a_name(house: House) -> None:
         "litellm_master_key": "random",
         "open_webui_admin_password": "random",
         "open_webui_secret_key": "random",
+        "ntfy_password": "random",
         "pipelines_key": "random",
         "house_password": "random",
         "cookie_secret": "random",
@@ -190,10 +316,10 @@ def test_a_service_whose_gpu_is_absent_is_off(inventory: Path) -> None:
     local.mkdir()
     (local / "services.yml").write_text(
         "services:\n  painter:\n    summary: Paints.\n    enabled: auto\n    gpu: cuda\n"
-        "    address: 10.140.30.20\n    port: 8188\n    health: {path: /, contains: ok}\n"
+        "    address: 10.140.30.30\n    port: 8188\n    health: {path: /, contains: ok}\n"
     )
     assert "painter" in derive(load(inventory)).services
-    house = derive(load(inventory), absent=frozenset({"painter"}))
+    house = derive(load(inventory), has=lambda gpu: gpu != "cuda")
     assert "painter" not in house.services
 
 

@@ -1,5 +1,8 @@
 """`hearth up` waits for the smallest model of the default alias, or reports why none answers."""
 
+import io
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +10,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from hearth import status
 from hearth.catalogue import House, derive, load
 from hearth.cli import preflight, up
-from hearth.cli.up import first_answer
+from hearth.cli.console import Display
+from hearth.cli.up import early_answer, first_answer
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Answer, Edge, sse
 from hearth.clients.models import FAILED, PULLING, READY, TOO_BIG, ModelState, Overview
@@ -138,3 +143,30 @@ def test_events_of_a_stream_are_read_whatever_the_pieces() -> None:
 def test_an_edge_without_its_root_prints_the_fix(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match=r"root\.crt: .*: run `hearth up`"):
         Edge("127.0.0.1", tmp_path / "root.crt").request("llm.lan", "/", within_s=1)
+
+
+def test_a_new_house_answers_before_its_last_service_is_built(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root.crt"
+    edge = ScriptedEdge(ClientError("not yet"), Answer(200, {}, HELLO), Answer(200, {}, b"twice"))
+    states = iter([state(PULLING, 10), state(READY, 100), state(READY, 100)])
+    monkeypatch.setattr(status, "models", lambda _: Overview({SMALLEST: next(states)}, {}))
+    monkeypatch.setattr(up, "house_edge", lambda _: edge)
+    monkeypatch.setattr(up, "ROOT_CERTIFICATE", root)
+    vault = SimpleNamespace(get=lambda _: "key")
+    project: Any = SimpleNamespace(house=lambda: house, vault=vault)
+    stream, answered = io.StringIO(), threading.Event()
+    look = early_answer(project, time.monotonic(), answered)
+    shown = Display(Console(file=stream, width=200))
+    # No certificate, a model on its way, a gateway that is not up: nothing is shown.
+    for _ in range(3):
+        look(shown)
+        assert (stream.getvalue(), answered.is_set()) == ("", False)
+        root.touch()
+    look(shown)
+    look(shown)
+    assert answered.is_set()
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith(f"{SMALLEST} answered after ")
+    assert line.endswith("s: “Hello.”")

@@ -33,6 +33,6 @@ def test_a_manifest_is_recorded_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_only_what_this_house_fetches_is_locked() -> None:
     wanted = lock.fetched(derive(load(INVENTORY)))
-    assert {"ollama", "kokoro_voices", "whisper_distil_medium_en_model"} <= wanted
+    assert {"ollama", "kokoro_voices", "whisper_base_model"} <= wanted
     # A model that no alias uses, and a service that is off.
     assert not {"whisper_large_v3_model", "kokoro_fastapi"} & wanted

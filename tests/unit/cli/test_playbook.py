@@ -140,6 +140,7 @@ def test_another_active_run_is_one_line_and_an_orphan_that_is_waited_for_is_show
     monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", str(plugins))
     monkeypatch.setenv("ANSIBLE_CALLBACKS_ENABLED", "one_run")
     monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "lock"))
+    monkeypatch.setenv("HEARTH_RUN_RECORD", str(tmp_path / "record"))
     monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.1 22")
     here = runs.this_run(["/usr/bin/ansible-playbook", "site.yml"])
     with locked(tmp_path / "lock", who=here.dump()) as handle:

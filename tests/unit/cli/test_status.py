@@ -2,19 +2,26 @@
 
 import contextlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+from rich.console import Console
 
 from hearth import status
 from hearth.catalogue import House, derive, load
+from hearth.catalogue.house import Flow, Service
+from hearth.cli.console import table
 from hearth.clients.models import Overview
-from hearth.machine import engine, systemd
+from hearth.machine import engine, outside, systemd
+from tests.ports import kept_port
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 UP = systemd.UnitState("active", "running", "success", int(time.time()) - 7200)
@@ -64,6 +71,7 @@ def url() -> Iterator[str]:
 def lasting(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine has no certificates of a house; those of the tests last."""
     monkeypatch.setattr(status, "certificate_validity", lambda _: (True, "good until 2029-11-22"))
+    monkeypatch.setattr(status, "free_bytes", lambda _: 80 * 2**30)
 
 
 @pytest.fixture
@@ -82,11 +90,13 @@ def row(
     service = house.services["ollama"]
     health = replace(service.health, path=path, contains="I am well", within_s=within_s)
     patch.setattr(systemd, "unit_state", lambda *_: unit)
-    patch.setattr(engine, "state", lambda _: engine.State(True, 3 * 2**20))
+    # As `processes` sees it from outside: one that has ended has no processes.
+    seen = outside.Processes((7,), unit.since, 3 * 2**20) if unit.up else outside.Processes()
+    patch.setattr(outside, "processes", lambda *_: seen)
     patch.setattr(status, "models", lambda _: Overview({}, {}))
     patch.setattr(engine, "execute", lambda *_, **__: LOADED)
     changed = replace(service, url=url, health=health)
-    report = status.look(replace(house, services={"ollama": changed}, parts={}))
+    report = status.look(replace(house, services={"ollama": changed}, parts={}, flows=()))
     assert report.good == report.rows[0].up
     return report.rows[0]
 
@@ -105,6 +115,20 @@ def test_only_the_right_answer_is_up(
     found = row(house, url, path, monkeypatch)
     assert (found.up, found.text) == (up, text)
     assert (found.since, found.memory_bytes) == (UP.since, 3 * 2**20)
+
+
+@pytest.mark.parametrize(("path", "state"), [("/healthy", ""), ("/failing", "unhealthy")])
+def test_a_part_with_a_health_check_has_to_answer_it(
+    house: House, url: str, path: str, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = house.parts["login"]
+    assert login.health is not None
+    part = replace(login, url=url, health=replace(login.health, path=path, contains="well"))
+    seen = outside.Processes((7,), UP.since, 2**20)
+    monkeypatch.setattr(outside, "processes", lambda *_: seen)
+    monkeypatch.setattr(status, "firewall", lambda: status.Row("firewall", "part", True, "up", 0))
+    rows = status.look_at_rows(replace(house, services={}, parts={"login": part}, flows=()))
+    assert (rows[0].name, rows[0].up, rows[0].state) == ("login", not state, state)
 
 
 def test_an_answer_that_drips_for_ever_is_not_up(
@@ -195,10 +219,11 @@ def test_a_firewall_that_is_not_loaded_is_red_with_the_fix(
     monkeypatch.setattr(systemd, "journal", lambda *_: journal)
     monkeypatch.setattr(engine, "execute", lambda *_, **__: table)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
-    report = status.look(replace(house, services={}, parts={}))
+    report = status.look(replace(house, services={}, parts={}, flows=()))
     assert [(found.name, found.up, found.text) for found in report.rows] == [
         ("firewall", text == "up", text),
         ("certificates", True, "good until 2029-11-22"),
+        ("disk", True, "80.0 GiB free on the disk of /var"),
     ]
     assert report.good == (text == "up")
 
@@ -210,13 +235,35 @@ def test_a_certificate_near_its_end_is_red(house: House, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         status, "certificate_validity", lambda _: (False, "the root expires in 12 days")
     )
-    report = status.look(replace(house, services={}, parts={}))
-    last = report.rows[-1]
+    report = status.look(replace(house, services={}, parts={}, flows=()))
+    last = report.rows[-2]
     assert (last.name, last.text, report.good) == (
         "certificates",
         "the root expires in 12 days",
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("free_gib", "up", "text"),
+    [
+        (5, True, "5.0 GiB free on the disk of /srv/models"),
+        (4.9, True, "4.9 GiB free on the disk of /srv/models: free some, before"),
+        (0.9, False, "0.9 GiB free on the disk of /srv/models: free some, before"),
+    ],
+)
+def test_a_disk_with_little_room_is_reported(
+    house: House, free_gib: float, up: bool, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {Path("/var"): 80 * 2**30, Path("/srv/models"): int(free_gib * 2**30)}
+    monkeypatch.setattr(status, "free_bytes", sizes.__getitem__)
+    ollama = house.services["ollama"]
+    volume = replace(ollama.volumes[0], from_folder="/srv/models")
+    on_disk = replace(house, services={"ollama": replace(ollama, volumes=(volume,))})
+    found, line = status.disk_space(on_disk)
+    assert found == up
+    assert line.startswith(text)
+    assert line.endswith("/srv/models") == (free_gib >= 5)
 
 
 def test_the_accelerator_is_what_the_receipt_measured(
@@ -228,3 +275,116 @@ def test_the_accelerator_is_what_the_receipt_measured(
     assert status.accelerator() == "measured no gpu"
     (tmp_path / "receipt.json").write_text("{")
     assert "not measured yet" in status.accelerator()
+
+
+NEEDS = ("ollama", "kokoro", "whisper")
+
+
+@pytest.fixture
+def needs(house: House, url: str) -> Iterator[House]:
+    """The gateway needs three services; they answer, take connections only, and do not listen."""
+    here: Any = None
+    with socket.create_server(("127.0.0.1", 0)) as hung, kept_port() as closed:
+        ports = dict(zip(NEEDS, (urlsplit(url).port, hung.getsockname()[1], closed), strict=True))
+        services: dict[str, Service] = {
+            name: replace(house.services[name], instance=here, url=f"http://127.0.0.1:{port}")
+            for name, port in ports.items()
+        }
+        services["litellm"] = replace(house.services["litellm"], instance=here)
+        flows = [Flow("litellm", name, "", "127.0.0.1", port or 0) for name, port in ports.items()]
+        yield replace(house, services=services, parts={}, flows=tuple(flows))
+
+
+def test_a_request_along_each_need_finds_what_a_connection_would_not(needs: House) -> None:
+    tried = {flow.target: problem for flow, problem in status.try_needs(needs).items()}
+    assert tried == {
+        "ollama": "",
+        "kokoro": "it takes the connection and does not answer in 2 s",
+        "whisper": "its port is closed",
+    }
+
+
+def test_who_may_not_enter_a_network_is_told_who_may(
+    needs: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/proc/7/ns/net")
+
+    monkeypatch.setattr(outside, "sockets", refused)
+    assert {*status.try_needs(needs).values()} == {"only root can try it"}
+
+
+def test_an_instance_that_is_not_there_is_a_problem_of_each_of_its_needs(needs: House) -> None:
+    away = replace(needs.services["litellm"], instance="hearth-no-such")
+    found = status.try_needs(replace(needs, services={**needs.services, "litellm": away}))
+    assert {*found.values()} == {"the instance hearth-no-such is not running"}
+
+
+@pytest.mark.parametrize(
+    ("problems", "obstacle", "text"),
+    [
+        (("", "", ""), "ufw drops", "3 of 3 answer"),
+        (("", "", "lost"), None, "litellm to whisper: lost"),
+        (("", "gone", "lost"), None, "litellm to kokoro: gone; litellm to whisper: lost"),
+        (("lost", "lost", "lost"), None, "no instance reaches another: lost"),
+        (("lost", "lost", "lost"), "ufw drops", "no instance reaches another: lost: ufw drops"),
+    ],
+)
+def test_the_line_about_connections_names_the_cause_once(
+    needs: House,
+    problems: tuple[str, ...],
+    obstacle: str | None,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(status, "obstacles", lambda _: [obstacle] if obstacle else [])
+    tried = dict(zip(needs.flows, problems, strict=True))
+    assert status.judge_needs(needs, tried) == (not any(problems), text)
+
+
+def test_a_part_that_answers_hides_no_lost_instances(
+    needs: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "obstacles", lambda _: [])
+    tried = dict.fromkeys(needs.flows, "lost")
+    tried |= {replace(needs.flows[0], target="node_exporter"): ""}
+    assert status.judge_needs(needs, tried) == (False, "no instance reaches another: lost")
+
+
+def test_a_need_is_red_only_where_both_ends_are_up(
+    needs: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = dict.fromkeys(needs.services, True)
+
+    async def row_of(one: Service, _: object) -> status.Row:
+        return status.Row(one.name, "service", up[one.name], "", 0)
+
+    async def lost(house: House, flow: Flow) -> str:
+        return "lost"
+
+    monkeypatch.setattr(status, "row_of", row_of)
+    monkeypatch.setattr(status, "try_need", lost)
+    monkeypatch.setattr(status, "firewall", lambda: status.Row("firewall", "part", True, "up", 0))
+    monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
+    rows = {row.name: row for row in status.look(needs).rows}
+    assert (rows["connections"].up, rows["connections"].text) == (
+        False,
+        "no instance reaches another: lost",
+    )
+    up |= {"ollama": False, "whisper": False}
+    rows = {row.name: row for row in status.look(needs).rows}
+    assert rows["connections"].text == "litellm to kokoro: lost"
+    up |= {"litellm": False}
+    rows = {row.name: row for row in status.look(needs).rows}
+    assert (rows["connections"].up, rows["connections"].text) == (
+        True,
+        "not tried: services are down",
+    )
+
+
+def test_a_narrow_terminal_breaks_no_name() -> None:
+    name, long = "qwen2.5-coder:7b", "many words about it, " * 4
+    console = Console(width=60)
+    with console.capture() as output:
+        console.print(table(("model", "state", "detail"), [(name, long, long)]))
+    assert name in output.get()

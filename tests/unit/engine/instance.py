@@ -1,6 +1,5 @@
 """An instance as pylxd hands it over."""
 
-from types import SimpleNamespace
 from typing import Any
 
 from hearth.machine import engine
@@ -9,6 +8,8 @@ from hearth.machine import engine
 class Instance:
     """An instance as pylxd hands it over, with the calls it got."""
 
+    status = "Running"
+
     def __init__(self, code: int = 0, stdout: bytes = b"") -> None:
         self.code, self.stdout = code, stdout
         self.calls: list[tuple[list[str], Any]] = []
@@ -16,6 +17,3 @@ class Instance:
     def execute(self, argv: list[str], stdin: bytes) -> engine.Output:
         self.calls.append((argv, stdin))
         return engine.Output(self.code, self.stdout, b"why\n")
-
-    def state(self) -> Any:
-        return SimpleNamespace(status="Running", memory={"usage": 42})

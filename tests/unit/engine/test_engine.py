@@ -40,7 +40,7 @@ def test_an_engine_that_hangs_is_an_error(incus: Any, monkeypatch: pytest.Monkey
 def test_a_missing_instance_is_reported_with_the_fix(incus: Any) -> None:
     incus(pylxd.exceptions.NotFound(None))
     with pytest.raises(engine.EngineError, match="ollama: no such instance: run `hearth up`"):
-        engine.state("ollama")
+        engine.is_running("ollama")
 
 
 def test_without_incus_the_error_names_the_socket(incus: Any) -> None:
@@ -53,7 +53,7 @@ def test_missing_incus_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setattr(engine, "SOCKET", str(tmp_path / "unix.socket"))
     engine._client.cache_clear()
     with pytest.raises(engine.EngineError, match=r"Incus does not answer on .*unix\.socket"):
-        engine.state("ollama")
+        engine.is_running("ollama")
 
 
 def test_the_error_for_a_missing_file_names_its_path(incus: Any) -> None:
@@ -62,9 +62,12 @@ def test_the_error_for_a_missing_file_names_its_path(incus: Any) -> None:
         engine.read_file("ollama", "/etc/x")
 
 
-def test_the_state_of_an_instance(incus: Any) -> None:
-    incus(Instance())
-    assert engine.state("ollama") == engine.State(True, 42)
+def test_an_instance_runs_or_does_not(incus: Any) -> None:
+    running, stopped = Instance(), Instance()
+    stopped.status = "Stopped"
+    for instance, runs in ((running, True), (stopped, False)):
+        incus(instance)
+        assert engine.is_running("ollama") is runs
 
 
 def test_the_machine_itself_is_the_nameless_instance() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hearth.catalogue import House, derive, load
 from hearth.catalogue.house import Consumer
+from hearth.render.files import context_tokens
 from hearth.render.gateway import gateway_files, litellm_config
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -68,19 +69,19 @@ def test_an_embedding_model_is_marked() -> None:
 
 def test_speech_bypasses_litellm() -> None:
     names = gateway_files(house())["aliases.json"]
-    there = {"url": house().services["whisper"].url, "id": "distil-medium.en", "key": None}
-    assert names["transcribe"]["servers"] == {"distil-medium.en": there}
-    assert names["distil-medium.en"]["servers"] == {"distil-medium.en": there}
-    assert "distil-medium.en" not in routes()
+    there = {"url": house().services["whisper"].url, "id": "small", "key": None}
+    assert names["transcribe"]["servers"]["small"] == there
+    assert names["small"]["servers"] == {"small": there}
+    assert "small" not in routes()
     assert not any("servers" in names[name] for name in ("fast", "embed", "qwen3-vl"))
     # A model without an alias is not on the disk, so it cannot be requested.
     assert "large-v3" not in names
 
 
 def test_an_external_stt_server_gets_its_key() -> None:
-    made = with_key("distil-medium.en", "far_whisper_key")
+    made = with_key("small", "far_whisper_key")
     servers = gateway_files(made)["aliases.json"]["transcribe"]["servers"]
-    assert servers["distil-medium.en"]["key"] == "FAR_WHISPER_KEY"
+    assert servers["small"]["key"] == "FAR_WHISPER_KEY"
 
 
 def test_litellm_never_retries_and_checks_the_names_of_a_key() -> None:
@@ -102,19 +103,27 @@ def test_names_are_aliases_and_models_with_their_deadlines() -> None:
 
 def test_names_have_a_title_a_description_and_capabilities() -> None:
     names = gateway_files(house(CLOUD))["aliases.json"]
-    fields = ("title", "summary", "alias", "talks", "sees", "leaves")
+    fields = ("title", "summary", "alias", "talks", "leaves")
     assert [names["fast"].get(key) for key in fields] == [
-        *("Fast", "Short, quick answers.", True, True, [], False)
+        *("Fast", "Short, quick answers.", True, True, False)
     ]
     assert [names["qwen3-vl"].get(key) for key in fields] == [
-        *("qwen3-vl", "Looks at pictures.", None, True, ["qwen3-vl"], False)
+        *("qwen3-vl", "Looks at pictures.", None, True, False)
     ]
-    assert names["vision"]["sees"] == ["qwen3-vl"]
+    able = ("capabilities", "always_thinks", "context")
+    assert [names["qwen3-vl"][key] for key in able] == [
+        *(["tools", "thinking", "vision"], True, 8192)
+    ]
+    assert names["nemotron-120b"]["context"] is None  # the provider checks it
+    assert [names[key]["thinking"] for key in ("fast", "reasoning", "local")] == [
+        *("off", "medium", "auto")
+    ]
     # Where one member is in the cloud, words may leave the house.
     assert names["reasoning"]["leaves"]
     assert not gateway_files(house())["aliases.json"]["reasoning"]["leaves"]
     silent = {name for name, record in names.items() if not record["talks"]}
-    assert silent == {"embed", "nomic-embed-text", "transcribe", "distil-medium.en"}
+    hears = {"large-v3-turbo", "small", "base", "tiny"}
+    assert silent == {"embed", "nomic-embed-text", "transcribe", *hears}
 
 
 def test_an_alias_without_usable_members_is_not_offered() -> None:
@@ -143,7 +152,16 @@ def test_a_house_without_any_usable_model_still_has_a_configuration() -> None:
 @pytest.mark.parametrize("secrets", [frozenset[str](), CLOUD])
 def test_every_member_of_every_name_has_a_route(secrets: frozenset[str]) -> None:
     names = gateway_files(house(secrets))["aliases.json"]
-    asked = {member for name in names.values() for member in name["members"]}
+    requested = {member for name in names.values() for member in name["members"]}
     heard = {server for name in names.values() for server in name.get("servers", ())}
-    assert asked - heard <= set(routes(secrets))
-    assert heard == {"distil-medium.en"}
+    assert requested - heard <= set(routes(secrets))
+    assert heard == {"large-v3-turbo", "small", "base", "tiny"}
+
+
+def test_ollama_loads_all_its_models_with_the_largest_context() -> None:
+    made = house()
+    assert context_tokens(made, "ollama") == 8192
+    longer = replace(made.models["llama3.1"], context=32768)
+    made = replace(made, models={**made.models, "llama3.1": longer})
+    assert context_tokens(made, "ollama") == 32768
+    assert gateway_files(made)["aliases.json"]["qwen3.5"]["context"] == 8192

@@ -1,4 +1,4 @@
-"""A member that failed is asked last for a while."""
+"""A member that failed is requested last for a while."""
 
 from __future__ import annotations
 

@@ -6,27 +6,30 @@ from typing import Any
 
 import pytest
 
-from hearth_gateway.models import has_picture, list_models, with_vision
+from hearth_gateway.interfaces import needs
+from hearth_gateway.models import able, list_models, unthinking
 from hearth_gateway.settings import Consumer, GatewayConfig, ModelInfo, Name
 from hearth_serving.errors import ServiceError
 
 
-def name(key: str, **given: Any) -> Name:
+def name(key: str, members: tuple[str, ...] = (), **given: Any) -> Name:
     plain: dict[str, Any] = {
         "title": key.title(),
         "summary": f"Is {key}.",
         "alias": True,
         "talks": True,
     }
-    info = ModelInfo(**(plain | {"sees": (), "leaves": False} | given))
-    return Name(key, ("m",), 1, 2, info)
+    info = ModelInfo(**(plain | {"leaves": False} | given))
+    return Name(key, members or ("blind" if given.get("alias", True) else key,), 1, 2, info)
 
 
 NAMES = [
     name("a-model", alias=False, title="a-model"),
-    name("eyes-of-its-own", alias=False, sees=("eyes-of-its-own",)),
+    name("eyes-of-its-own", alias=False, members=("m",)),
     name("fast"),
-    name("vision", sees=("m",)),
+    name("vision", members=("m",)),
+    name("m", alias=False, capabilities=frozenset({"vision"})),
+    name("blind", alias=False),
     name("embed", talks=False),
     name("far", leaves=True),
 ]
@@ -43,7 +46,16 @@ def sees(entry: dict[str, Any]) -> bool:
 
 
 def test_the_list_has_the_allowed_names_with_aliases_first() -> None:
-    assert list(listed()) == ["embed", "far", "fast", "vision", "a-model", "eyes-of-its-own"]
+    assert list(listed()) == [
+        "embed",
+        "far",
+        "fast",
+        "vision",
+        "a-model",
+        "blind",
+        "eyes-of-its-own",
+        "m",
+    ]
     assert list(listed("fast")) == ["fast"]
 
 
@@ -72,7 +84,7 @@ def test_a_model_that_cannot_chat_is_hidden() -> None:
 
 def test_pictures_need_a_vision_member_or_an_allowed_vision_alias() -> None:
     assert {key for key, entry in listed().items() if sees(entry)} == {
-        *("fast", "far", "vision", "eyes-of-its-own")
+        *("fast", "far", "vision", "eyes-of-its-own", "m")
     }
     assert not sees(listed("fast", "a-model")["fast"])
 
@@ -86,23 +98,29 @@ def test_a_single_name_is_returned_and_a_forbidden_one_is_not_found() -> None:
         assert error.value.status == 404
 
 
-def picture_name(key: str, *members: str, sees: tuple[str, ...] = (), **given: bool) -> Name:
+def picture_name(key: str, *members: str, **given: Any) -> Name:
     flags = {"alias": True, "talks": True, "leaves": False} | given
-    info = ModelInfo(title=key, summary="", sees=sees, **flags)
-    return Name(key, members, 1, 2, info)
+    return Name(key, members, 1, 2, ModelInfo(title=key, summary="", **flags))
 
 
 FAST = picture_name("fast", "quick", "small")
-MIXED = picture_name("mixed", "blind", "seer", "watcher", sees=("seer", "watcher"))
-VISION = picture_name("vision", "seer", sees=("seer",))
+MIXED = picture_name("mixed", "blind", "seer", "watcher")
+VISION = picture_name("vision", "seer")
 MODEL = picture_name("quick", "quick", alias=False)
+OTHERS = [
+    picture_name(key, key, alias=False) for key in ("small", "blind", "one", "two", "vectors")
+]
+SEERS = [
+    picture_name(key, key, alias=False, capabilities=frozenset({"vision"}))
+    for key in ("seer", "watcher")
+]
 EMBED = picture_name("embed", "vectors", talks=False)
 
 
 def name_for(wanted: Name, *opened: str, vision: Name = VISION) -> Name | None:
-    names = {entry.name: entry for entry in (FAST, MIXED, vision, MODEL, EMBED)}
+    names = {entry.name: entry for entry in (FAST, MIXED, vision, MODEL, EMBED, *OTHERS, *SEERS)}
     consumer = Consumer("ann", b"", frozenset(opened or names))
-    return with_vision(wanted, consumer, GatewayConfig(names, ()))
+    return able(wanted, frozenset({"vision"}), consumer, GatewayConfig(names, ()))
 
 
 def test_an_alias_without_a_vision_member_passes_the_picture_to_vision() -> None:
@@ -113,12 +131,6 @@ def test_only_members_with_vision_are_called() -> None:
     found = name_for(MIXED)
     assert found is not None
     assert (found.name, found.members) == ("mixed", ("seer", "watcher"))
-
-
-def test_all_members_of_vision_are_called_if_none_is_known_to_support_pictures() -> None:
-    found = name_for(FAST, vision=picture_name("vision", "one", "two"))
-    assert found is not None
-    assert found.members == ("one", "two")
 
 
 @pytest.mark.parametrize("wanted", [MODEL, EMBED])
@@ -136,8 +148,10 @@ def test_a_picture_is_found_anywhere_in_a_conversation() -> None:
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     other = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
     shown = {"role": "user", "content": [text, picture]}
-    assert has_picture({"messages": [shown, words]})
-    assert has_picture({"input": [{"role": "user", "content": [other]}]})
+    result = {"type": "tool_result", "content": [{"type": "image", "source": {"data": "AA=="}}]}
+    assert needs({"messages": [shown, words]}) == {"vision"}
+    assert needs({"input": [{"role": "user", "content": [other]}]}) == {"vision"}
+    assert needs({"messages": [{"role": "user", "content": [result]}]}) == {"vision"}
     blind: list[dict[str, Any]] = [
         {"messages": [words, {"role": "user", "content": [text]}]},
         {"messages": "image_url"},
@@ -145,4 +159,12 @@ def test_a_picture_is_found_anywhere_in_a_conversation() -> None:
         {"input": "image_url"},
         {},
     ]
-    assert not any(has_picture(body) for body in blind)
+    assert not any(needs(body) for body in blind)
+
+
+def test_plain_completions_prefer_members_that_do_not_think() -> None:
+    thinker = name("thinker", alias=False, capabilities=frozenset({"thinking"}))
+    both, one = name("both", ("thinker", "blind")), name("one", ("thinker",))
+    config = GatewayConfig({**CONFIG.names, "thinker": thinker}, ())
+    assert unthinking(both, config).members == ("blind",)
+    assert unthinking(one, config).members == ("thinker",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,18 @@ import pytest
 
 from hearth_gateway.settings import GatewayConfig, GatewayError, export_secrets, load_config
 
-SHOWN = {"title": "Fast", "summary": "", "talks": True, "sees": [], "leaves": False}
+SHOWN = {"title": "Fast", "summary": "", "talks": True, "leaves": False}
 NAMES = {"fast": {"members": ["m"], "first_token_timeout_s": 1, "timeout_s": 2, **SHOWN}, "m": {}}
 NAMES["m"] = NAMES["fast"]
 
 
+def digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
 def write(folder: Path, **files: Any) -> Path:
     given = {"aliases.json": NAMES, "consumers.json": {"ann": {"models": "all"}}}
-    for name, content in (given | {"consumer_keys": {"ann": "key-a"}} | files).items():
+    for name, content in (given | {"consumer_digests": {"ann": digest("key-a")}} | files).items():
         text = content if isinstance(content, str) else json.dumps(content)
         (folder / name).write_text(text)
     return folder
@@ -30,15 +35,17 @@ def read(folder: Path) -> GatewayConfig:
 def test_a_key_finds_its_consumer(tmp_path: Path) -> None:
     people = {"ann": {"models": "all"}, "bob": {"models": ["fast", "gone"]}}
     keys = {"ann": "key-a", "bob": "key-b", "left": "key-c"}
-    config = read(write(tmp_path, **{"consumers.json": people, "consumer_keys": keys}))
+    digests = {name: digest(key) for name, key in keys.items()}
+    config = read(write(tmp_path, **{"consumers.json": people, "consumer_digests": digests}))
     ann, bob = config.consumer("key-a"), config.consumer("key-b")
     assert ann is not None
     assert bob is not None
     assert ann.names == {"fast", "m"}
     # A name that is no longer offered is not opened either.
     assert bob.names == {"fast"}
-    for wrong in ("", "key", "key-a ", "key-c", "ann"):
+    for wrong in ("", "key", "key-a ", "key-c", "ann", digest("key-a")):
         assert config.consumer(wrong) is None
+    assert "key-a" not in repr(config)
 
 
 def test_the_gateways_own_key_belongs_to_no_consumer(tmp_path: Path) -> None:
@@ -51,15 +58,16 @@ def test_the_gateways_own_key_belongs_to_no_consumer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        ({"consumer_keys": {}}, "no key for consumer ann"),
-        ({"consumer_keys": {"ann": ""}}, "no key for consumer ann"),
-        ({"consumer_keys": "key-secret"}, "is not JSON"),
+        ({"consumer_digests": {}}, "no SHA-256 of a key for consumer ann"),
+        # A key itself is not accepted.
+        ({"consumer_digests": {"ann": "key-secret"}}, "no SHA-256 of a key for consumer ann"),
+        ({"consumer_digests": "key-secret"}, "is not JSON"),
         ({"aliases.json": "[]"}, "is not a mapping"),
         (
             {"aliases.json": {"fast": {"members": ["m"]}}},
             "fast needs members, first_token_timeout_s",
         ),
-        ({"aliases.json": {"fast": NAMES["fast"] | {"sees": None}}}, "summary, talks, sees"),
+        ({"aliases.json": {"fast": NAMES["fast"] | {"capabilities": None}}}, "summary, talks and"),
         ({"aliases.json": {"fast": 3}}, "fast needs members, first_token_timeout_s"),
     ],
 )
@@ -81,7 +89,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_secrets_become_variables_and_keys_do_not(tmp_path: Path) -> None:
-    write(tmp_path, consumer_keys={"ann": "k"}, openrouter_api_key="sk-or-1\n")
+    write(tmp_path, consumer_digests={"ann": "k"}, openrouter_api_key="sk-or-1\n")
     for name in ("aliases.json", "consumers.json"):
         (tmp_path / name).unlink()
     variables: dict[str, str] = {}

@@ -106,6 +106,14 @@ async def test_a_recording_is_forwarded_unchanged_except_for_the_model(size: int
             assert headers["content-length"] == str(len(body))
 
 
+async def test_of_two_models_in_a_form_the_checked_one_is_sent() -> None:
+    body = form(part("model", b"other"), part("model", b"hear"), recording())
+    async with Uploads().receive(scope(), receiving(body, 50)) as upload:
+        assert upload.model == "hear"
+        fields, _, _ = await sent_on(upload, "m")
+    assert fields["model"] == ["m"]
+
+
 async def test_a_filename_cannot_end_its_quotes_or_its_line() -> None:
     name = '; filename="a\\"; name=\\"model.wav"'
     steers = "Content-Type: audio/wav; x=\\r\\nhost: there\r\n"
@@ -144,14 +152,14 @@ async def test_a_form_without_exactly_one_recording_is_rejected(
 
 async def test_a_disconnect_and_an_upload_above_the_limit() -> None:
     uploads = Uploads(UploadLimits(audio_bytes=1000))
-    for asked, receive, status in (
+    for requested, receive, status in (
         (scope(), receiving(BODY, 100, gone=True), 413),
         (scope(), receiving(BODY[:900], 100, gone=True), 400),
         # Nothing of it is read.
         (scope(content_length="1001"), receiving(b"", 1), 413),
     ):
         with pytest.raises(ServiceError) as error:
-            async with uploads.receive(asked, receive):
+            async with uploads.receive(requested, receive):
                 pytest.fail("it was read")
         assert error.value.status == status
 
@@ -159,10 +167,14 @@ async def test_a_disconnect_and_an_upload_above_the_limit() -> None:
 async def test_the_number_of_recordings_is_bounded() -> None:
     uploads = Uploads(UploadLimits(max_uploads=1))
     async with uploads.receive(scope(), receiving(BODY, 100)):
+        rejected = receiving(BODY, 100)
         with pytest.raises(ServiceError, match="too many recordings") as error:
-            async with uploads.receive(scope(), receiving(BODY, 100)):
+            async with uploads.receive(scope(), rejected):
                 pytest.fail("it was read")
         assert (error.value.status, error.value.retry_after_s) == (429, 5)
+        # All of it was read and dropped, so a client that is still sending gets the response.
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await rejected()
     # Its place is free again, however the one before ended.
     with pytest.raises(ServiceError):
         async with uploads.receive(scope(), receiving(b"", 1)):

@@ -48,6 +48,7 @@ def service(**more: Any) -> Service:
         "gpu": "none",
         "limits": limits,
         "volumes": [],
+        "programs": ["open_webui"],
     }
     fields = {
         **HOUSE.as_vars()["services"]["ollama"],

@@ -156,23 +156,19 @@ def test_the_whole_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_unit_of_ones_own_that_ours_would_hide_is_seen(tmp_path: Path) -> None:
-    mask = tmp_path / environment.MASK
+    mask = tmp_path / environment.UNITS / "caddy.service"
     mask.parent.mkdir(parents=True)
-    assert not environment.has_own_caddy(tmp_path)
+    assert [*environment.own_units(tmp_path)] == []
     mask.symlink_to("/dev/null")
-    assert not environment.has_own_caddy(tmp_path)
+    assert [*environment.own_units(tmp_path)] == []
     mask.unlink()
     mask.symlink_to("/opt/caddy/caddy.service")
-    assert environment.has_own_caddy(tmp_path)
+    assert [*environment.own_units(tmp_path)] == ["caddy.service"]
     mask.unlink()
     mask.write_text("[Service]\nExecStart=/opt/caddy run\n")
-    assert environment.has_own_caddy(tmp_path)
+    assert [*environment.own_units(tmp_path)] == ["caddy.service"]
     # The role does not overwrite a file that was missed.
     tasks = yaml.safe_load((ROOT / "roles/machine/tasks/install.yml").read_text())
     (mask,) = [task["ansible.builtin.file"] for task in tasks if "ansible.builtin.file" in task]
     assert mask["path"] == "/etc/systemd/system/{{ item }}"
-    variables = yaml.safe_load((ROOT / "roles/machine/vars/main.yml").read_text())
-    assert [f"etc/systemd/system/{unit}" for unit in variables["__machine_masked"]] == [
-        str(environment.MASK)
-    ]
     assert "force" not in mask

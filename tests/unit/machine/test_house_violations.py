@@ -58,9 +58,9 @@ def test_a_good_machine_has_no_conflict(house: House) -> None:
             "host and pass the device in",
         ),
         (
-            {"own_caddy": True},
+            {"own_units": ("caddy.service",)},
             "/etc/systemd/system/caddy.service is a unit of yours, and the house masks that name "
-            "to keep Debian's own Caddy from starting: disable the unit, and give it another name",
+            "to keep Debian's own from starting: disable the unit, and give it another name",
         ),
         (
             {"networks": (("lan0", "192.0.2.0/24"), ("virbr1", "10.140.0.0/16"))},
@@ -203,3 +203,10 @@ def test_all_conflicts_are_reported_at_once(house: House) -> None:
     found = house_violations(house, facts(disk_free_bytes=7 * GIB), environment)
     assert len(found) == 7
     assert all("\n" not in line and ": " in line for line in found)
+
+
+def test_another_firewall_prevents_a_house_only_before_it_is_built(house: House) -> None:
+    seen = Environment(obstacles=("ufw would drop packets",))
+    assert house_violations(house, facts(), seen) == ["ufw would drop packets"]
+    assert house_violations(house, facts(built=True), seen) == []
+    assert house_warnings(house, facts(built=True), seen) == ["ufw would drop packets"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hearth import progress
 from hearth.machine import images
 from hearth.machine.images import ImageError, Recipe, recipe_of
 from tests.unit.machine.samples import service
@@ -32,17 +34,23 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         seen.append([str(word) for word in argv])
         return subprocess.CompletedProcess(argv, 0, APT if "apt-config" in argv[0] else "", "")
 
+    def command(argv: list[str], *_: str, **__: str) -> None:
+        seen.append(argv)
+
     monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(images, "_run", command)
     return seen
 
 
-def failing(error: Callable[[list[str]], Exception]) -> Callable[..., Any]:
-    def run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        if "apt-config" in argv[0]:
-            return subprocess.CompletedProcess(argv, 0, "", "")
-        raise error(argv)
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A function that puts a shell script in mmdebstrap's place."""
 
-    return run
+    def replace(script: str) -> None:
+        monkeypatch.setattr(images, "apt_options", list)
+        monkeypatch.setattr(images, "_command", lambda *_: ["/bin/sh", "-c", script])
+
+    return replace
 
 
 @pytest.mark.parametrize(
@@ -88,11 +96,35 @@ def test_one_command_builds_it_and_incus_gets_its_two_files(
     assert "--include=curl,python3 " in command
     assert '--aptopt=Acquire::Check-Valid-Until "false"' in command
     assert "nameserver 10.140.30.1" in command
+    # It speeds up the build, and no package of a running instance may be written that way.
+    assert "--dpkgopt=force-unsafe-io" in command
+    assert "sed -i /force-unsafe-io/d" in command
+    # Programs are started by units of their roles, not by those of their packages.
+    assert 'chroot "$1" dpkg-query --listfiles curl |' in command
     assert command.endswith(f"trixie {root}")
     with tarfile.open(metadata) as archive:
         stream = archive.extractfile("metadata.yaml")
         assert stream is not None
         assert json.load(stream)["properties"]["os"] == "debian"
+
+
+@pytest.mark.parametrize(("available", "first"), [(8 << 30, "made"), (2 << 30, "kept")])
+def test_with_enough_memory_it_is_built_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available: int, first: str
+) -> None:
+    monkeypatch.setattr(images, "apt_options", list)
+    monkeypatch.setattr(images, "_available_bytes", lambda: available)
+    command = images._command(RECIPE, tmp_path / "root.tar")
+    (tmp_path / "kept").touch()
+    # What mmdebstrap would see, and what it would write.
+    script = 'touch "$TMPDIR/made"; ls "$TMPDIR"'
+    argv = [*command[: command.index("/usr/bin/mmdebstrap")], "/bin/sh", "-c", script]
+    if os.geteuid() != 0:
+        argv = ["/usr/bin/sudo", "--non-interactive", "--preserve-env=TMPDIR", *argv]
+    done = subprocess.run(argv, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True)
+    assert done.stdout.split()[0] == first, done.stderr
+    # Nothing of it outlives the command.
+    assert (tmp_path / "made").exists() is (first == "kept")
 
 
 def test_an_unknown_image_is_refused(tmp_path: Path) -> None:
@@ -116,26 +148,37 @@ def test_an_unknown_image_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_failed_build_reports_its_reason_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stderr: str, line: str
+    tmp_path: Path, tool: Callable[[str], None], stderr: str, line: str
 ) -> None:
-    def run(argv: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        code = 0 if "apt-config" in argv[0] else 1
-        return subprocess.CompletedProcess(argv, code, "", stderr)
-
-    monkeypatch.setattr(subprocess, "run", run)
+    tool(f"printf '%s' '{stderr}' >&2; exit 1")
     with pytest.raises(ImageError) as caught:
         images.build(RECIPE, tmp_path)
     assert str(caught.value) == line
 
 
-def test_a_build_that_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def error(argv: list[str]) -> Exception:
-        return subprocess.TimeoutExpired(argv, images.BUILD_LIMIT_S)
-
-    monkeypatch.setattr(subprocess, "run", failing(error))
+def test_a_build_that_hangs_ends(
+    tmp_path: Path, tool: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "BUILD_LIMIT_S", 0.1)
+    tool("exec sleep 60")
     with pytest.raises(ImageError) as caught:
         images.build(RECIPE, tmp_path)
-    assert str(caught.value) == "image debian/13 was not built in 900 s"
+    assert str(caught.value) == "image debian/13 was not built in 0.1 s"
+
+
+def test_a_build_reports_its_steps(
+    tmp_path: Path, tool: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = progress.Reports()
+    monkeypatch.setattr(progress, "_reports", reports)
+    tool("printf 'I: installing packages...\nSetting up curl\nI: creating tarball...\n' >&2")
+    images.build(RECIPE, tmp_path)
+    assert [text for _, what, text in reports.read() if what == "image debian/13"] == [
+        "mmdebstrap",
+        "installing packages...",
+        "creating tarball...",
+        "",
+    ]
 
 
 def test_an_image_is_handed_over_under_its_name_and_leaves_no_folder(

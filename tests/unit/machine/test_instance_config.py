@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.machine.instances import IMAGE_KEY, OWNER_KEY, describe
+from hearth.machine.images import IMAGE_KEY
+from hearth.machine.instances import OWNER_KEY, describe
 from tests.unit.machine.samples import RECIPE, VOLUME, service, wanted
 
 
@@ -39,7 +40,12 @@ def test_a_record_becomes_config_and_devices() -> None:
         "pool": "hearth",
     }
     assert item.volumes == ("open-webui-data",)
-    assert item.devices["programs"]["readonly"] == "true"
+    assert item.devices["program-open_webui"] == {
+        "type": "disk",
+        "path": "/opt/hearth/open_webui",
+        "source": "/var/lib/hearth/programs/open_webui",
+        "readonly": "true",
+    }
 
 
 def test_a_folder_of_the_machine_is_mounted_and_is_not_a_volume() -> None:
@@ -63,7 +69,7 @@ def test_an_instance_is_not_privileged_and_nests_nothing() -> None:
 @pytest.mark.parametrize("accelerator", ["none", "software"])
 def test_without_a_card_no_device_is_passed(accelerator: str) -> None:
     item = wanted(accelerator)
-    assert set(item.devices) == {"root", "eth0", "programs", "data0"}
+    assert set(item.devices) == {"root", "eth0", "program-open_webui", "data0"}
     assert "nvidia.runtime" not in item.config
 
 

@@ -140,6 +140,50 @@ def test_nesting_that_somebody_set_goes(incus: FakeIncus) -> None:
     assert "security.nesting" not in found.config
 
 
+def test_an_older_instance_loses_the_folder_of_all_programs(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    found = incus.made["open-webui"]
+    own = found.devices.pop("program-open_webui")
+    programs = str(Path(own["source"]).parent)
+    found.devices["programs"] = {"type": "disk", "path": "/opt/hearth", "source": programs}
+    incus.did.clear()
+    assert ensure(incus, wanted()) == [
+        "open-webui: device program-open_webui",
+        "open-webui: device programs",
+    ]
+    # Programs keep running: both folders have the same paths in them.
+    assert incus.did == ["save open-webui"]
+    assert found.devices["program-open_webui"] == own
+    assert "programs" not in found.devices
+    assert ensure(incus, wanted()) == []
+
+
+def test_folders_of_programs_exist_before_they_are_mounted(incus: FakeIncus) -> None:
+    item = wanted(programs=["open_webui", "open_webui_more"])
+    ensure(incus, item, write=False)
+    assert not any(path.exists() for path in item.programs)
+    ensure(incus, item)
+    assert [path.name for path in item.programs] == ["open_webui", "open_webui_more"]
+    assert all(path.is_dir() for path in item.programs)
+
+
+def test_a_running_instance_is_restarted_when_a_mounted_folder_was_deleted(
+    incus: FakeIncus,
+) -> None:
+    ensure(incus, wanted())
+    (folder,) = wanted().programs
+    folder.rmdir()
+    incus.did.clear()
+    expected = [f"restart open-webui, since {folder} was missing"]
+    assert ensure(incus, wanted(), write=False) == expected
+    assert incus.did == []
+    assert not folder.exists()
+    assert ensure(incus, wanted()) == expected
+    assert incus.did == ["restart open-webui"]
+    assert folder.is_dir()
+    assert ensure(incus, wanted()) == []
+
+
 def test_a_stopped_instance_is_started(incus: FakeIncus) -> None:
     ensure(incus, wanted())
     incus.made["open-webui"].stop(force=True, wait=True)
@@ -222,12 +266,10 @@ def test_removing_keeps_the_volume_and_takes_a_stopped_one(incus: FakeIncus) -> 
     assert not instances.is_running(cast(Client, incus), "open-webui")
 
 
-def test_the_pool_is_made_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(instances, "PROGRAMS", tmp_path / "programs")
+def test_the_pool_is_made_once() -> None:
     fake = FakeIncus()
     client = cast(Client, fake)
     assert instances.ensure_pool(client, write=False) == ["storage pool hearth"]
-    assert not (tmp_path / "programs").exists()
     assert instances.ensure_volumes(client, wanted(), write=False) == ["volume open-webui-data"]
     assert instances.ensure_pool(client, write=True) == ["storage pool hearth"]
     assert instances.ensure_pool(client, write=True) == []

@@ -184,8 +184,8 @@ async def test_control_counts_down_and_resets(far: FarSide) -> None:
     got = [(await far.client.get(RELEASE)).status_code for _ in range(3)]
     assert got == [503, 503, 302]
     assert (await far.control.delete("/faults")).json() == []
-    asked = (await far.control.get("/requests")).json()
-    assert [entry["status"] for entry in asked] == [503, 503, 302]
+    requested = (await far.control.get("/requests")).json()
+    assert [entry["status"] for entry in requested] == [503, 503, 302]
     await far.control.delete("/requests")
     assert (await far.control.get("/requests")).json() == []
 

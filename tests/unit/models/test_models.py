@@ -30,6 +30,8 @@ def model(name: str, **more: Any) -> SimpleNamespace:
         "download_bytes": 1000,
         "digest": None,
         "program": None,
+        "context": None,
+        "capabilities": (),
     }
     return SimpleNamespace(**{**base, "usable": True, "reason": None, **more})
 
@@ -242,12 +244,14 @@ def test_the_reference_house_before_its_first_byte() -> None:
 
 
 def test_the_table_and_the_json_output() -> None:
-    of = house(model("a"), model("b"), fast=["a", "b"])
+    able = model("a", context=8192, capabilities=("tools", "vision"))
+    of = house(able, model("b"), fast=["a", "b"])
     overview = look(of, note="[no] markup", a=COMING, b=entry("failed", reason="[cut]"))
-    console = Console(width=120, record=True, file=io.StringIO())
+    console = Console(width=140, record=True, file=io.StringIO())
     console.print(overview_table(overview))
     seen = console.export_text()
     assert "pulling, 40 %, 0.0 MB/s, 10 s left" in seen
+    assert "8,192   tools, vision" in seen
     assert "[cut]" in seen
     assert "[no] markup" in seen
     read = json.loads(json.dumps(overview.as_json()))
@@ -265,3 +269,33 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_keys_are_those_of_the_puller() -> None:
     assert key_of("registry.ollama.ai/library/Llama3.1") == "llama3.1:latest"
+
+
+@pytest.mark.parametrize(
+    ("since", "problem"),
+    [
+        (None, ""),
+        ("2026-11-20T12:00:01+00:00", ""),
+        (
+            "2026-11-20T12:00:00+00:00",
+            "the download of a has failed since 2026-11-20 12:00 UTC: a: cut",
+        ),
+        # An attacker inside the model server can write it, too.
+        ("yesterday", ""),
+    ],
+)
+def test_a_download_that_failed_for_a_day_is_overdue(since: str | None, problem: str) -> None:
+    of = house(model("a"), model("b"), fast=["a", "b"])
+    state = look(of, a=entry("failed", reason="cut", failing_since=since), b=READY).aliases["fast"]
+    assert state.overdue(NOW) == problem
+
+
+def test_unused_models_are_grouped_by_their_reason() -> None:
+    of = house(
+        model("a"),
+        *(model(name, usable=False, reason="no key") for name in ("cloud-b", "cloud-c")),
+        fast=["a"],
+    )
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(overview_table(look(of, a=READY)))
+    assert "not in use (no key): cloud-b, cloud-c" in console.export_text()

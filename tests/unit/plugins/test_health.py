@@ -108,6 +108,40 @@ def test_the_module_uses_the_rule_of_the_status_and_the_smoke_tests(
     assert (module.healthy(health_at(f"{server}{path}", contains, within_s)) == "") == healthy
 
 
+KEPT_OPEN = {
+    "length": b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n" + b'"healthy"',
+    "pieces": b'HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n5\r\n"heal\r\n4\r\nthy"\r\n'
+    b"0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("answer", KEPT_OPEN.values(), ids=KEPT_OPEN)
+def test_an_answer_is_complete_although_its_connection_stays_open(
+    ollama: Service, answer: bytes
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        held: list[socket.socket] = []
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            held.append(connection)
+            connection.recv(65536)
+            # In two parts, as a network delivers it.
+            connection.sendall(answer[:20])
+            time.sleep(0.05)
+            connection.sendall(answer[20:])
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        record = replace(ollama.health, contains='"healthy"', within_s=20)
+        found = health.check(replace(ollama, url=url, health=record))
+        thread.join(20)
+        for connection in held:
+            connection.close()
+    assert found.reason == ""
+
+
 def test_the_module_waits_for_two_more_restarts(module: ModuleType) -> None:
     assert module.LOOP == health.RESTART_LIMIT + 2
 

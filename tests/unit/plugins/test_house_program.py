@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,13 @@ def test_a_patched_folder_is_restored_if_no_step_is_configured(
     done = program.from_folder(arguments([], folder=str(mine)), write=True)
     assert (done.path / loop).read_bytes() == (kokoro_fastapi.UPSTREAM / loop).read_bytes()
     assert SPLIT in (mine / loop).read_text()
+
+
+def test_a_program_that_its_instance_would_not_see_is_rejected() -> None:
+    program.check_visible("it_more", "it", ["it", "it_more"])
+    words = "it would not see the program folder it_more: add it_more to `programs` of it in "
+    with pytest.raises(SourceError, match=re.escape(words)):
+        program.check_visible("it_more", "it", ["it"])
 
 
 def test_an_invalid_step_or_upstream_is_one_line(

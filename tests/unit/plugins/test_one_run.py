@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hearth.doctor.background import last_run
 from hearth.files import locked
 from hearth.machine import images, runs
 from hearth.remote import program
@@ -26,6 +27,21 @@ PLAY = """
       ansible.builtin.shell: "echo >> here; while [ ! -e go ]; do sleep 0.1; done"
       args: {chdir: "{{ playbook_dir }}"}
       changed_when: false
+"""
+CHANGES = """
+- name: Change
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Read the settings
+      ansible.builtin.command: "true"
+      changed_when: false
+    - name: Write the settings
+      ansible.builtin.command: "true"
+      changed_when: true
+      check_mode: false
+    - name: Fail at the end
+      ansible.builtin.command: "false"
 """
 WITHIN_S = 30
 PATIENT = "a killed run left this running: process"
@@ -49,15 +65,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "go").touch()
 
 
-def play(folder: Path, name: str = "site.yml") -> subprocess.Popen[str]:
+def play(folder: Path, name: str = "site.yml", *more: str) -> subprocess.Popen[str]:
     environment = os.environ | {
         "HEARTH_RUN_LOCK": str(folder / "lock"),
+        "HEARTH_RUN_RECORD": str(folder / "record"),
         "SSH_CONNECTION": "192.0.2.7 50000 192.0.2.1 22",
         "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
     }
     program = str(Path(sys.executable).with_name("ansible-playbook"))
     return subprocess.Popen(
-        [program, name],
+        [program, name, *more],
         cwd=folder,
         env=environment,
         text=True,
@@ -94,6 +111,21 @@ def end(folder: Path, *runs: subprocess.Popen[str]) -> list[int]:
     for run in runs:
         run.communicate(timeout=WITHIN_S)
     return [run.returncode for run in runs]
+
+
+def test_a_run_writes_down_what_it_changed(folder: Path) -> None:
+    (folder / "site.yml").write_text(CHANGES)
+    assert end(folder, play(folder, "site.yml", "--check")) == [0]
+    assert not (folder / "record").exists(), "a preview changes nothing"
+    assert end(folder, play(folder)) == [2]
+    found = last_run(folder / "record")
+    assert found is not None
+    assert found["changed"] == ["house: Write the settings"]
+    assert abs(time.time() - found["made"]) < 600
+    # The disk is full, or this is no house.
+    (folder / "record").unlink()
+    (folder / "record").mkdir()
+    assert end(folder, play(folder)) == [2]
 
 
 def test_a_second_run_ends_in_one_line_that_names_the_first(folder: Path) -> None:

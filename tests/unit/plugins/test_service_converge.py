@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from hearth.machine import converged
 from tests.unit.plugins.by_path import plugin
 
 UNIT = "[Service]\nExecStart=/bin/true\n"
@@ -293,6 +294,29 @@ def test_a_program_that_does_not_start_is_retried_by_the_next_run(machine: Machi
     assert machine.converge()["action"] == "restart"
 
 
+def test_the_doctor_finds_later_edits_and_a_run_that_was_cut_short(machine: Machine) -> None:
+    def seen() -> tuple[list[str], list[str]]:
+        found = converged.look([], machine.home / "records")
+        return [how for _, how in found["edited"]], found["unfinished"]
+
+    machine.converge()
+    assert seen() == ([], [])
+    machine.config.write_text("port = 2\n")
+    assert seen() == (["its text differs"], [])
+    (machine.home / "broken").touch()
+    with pytest.raises(machine.module.Trouble):
+        machine.converge()
+    assert seen() == ([], ["app"])
+    (machine.home / "broken").unlink()
+    machine.converge()
+    assert seen() == ([], [])
+    assert machine.converge()["changed"] is False
+    # Files without a program are recorded as well.
+    machine.config.unlink()
+    machine.converge(files_only=True)
+    assert seen() == ([], [])
+
+
 def test_a_program_that_is_not_healthy_is_not_recorded_and_its_journal_is_shown(
     machine: Machine,
 ) -> None:
@@ -565,6 +589,15 @@ def test_a_credential_that_is_no_longer_loaded_is_removed(machine: Machine) -> N
     assert result["action"] == "restart"
     assert [path.name for path in secret.parent.iterdir()] == ["key"]
     assert not secret_run(machine, kept)["changed"]
+
+
+@as_root
+def test_who_only_makes_the_user_of_a_program_leaves_its_credentials(machine: Machine) -> None:
+    secret_run(machine, SECRETS)
+    more: dict[str, Any] = {"files": [], "files_only": True, "unit": "", "health": {}}
+    assert not machine.converge(**more)["changed"]
+    assert (machine.home / "credentials/app/password").exists()
+    assert not secret_run(machine, SECRETS)["changed"]
 
 
 def test_a_unit_that_must_not_run_is_stopped_once(machine: Machine) -> None:

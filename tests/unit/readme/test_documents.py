@@ -142,18 +142,17 @@ def test_settings_on_a_page_are_valid(where: str, text: str, tmp_path: Path) -> 
 
 def test_the_service_that_a_page_adds_gets_a_unit(tmp_path: Path) -> None:
     record, role = SETTINGS.findall((ROOT / "docs/add-a-service.md").read_text())
-    (tmp_path / "roles/ntfy").mkdir(parents=True)
+    (tmp_path / "roles/calendar").mkdir(parents=True)
     inventory = tmp_path / "inventory"
     (inventory / "local").mkdir(parents=True)
     for name in FILES:
         (inventory / f"{name}.yml").write_bytes((ROOT / "inventory" / f"{name}.yml").read_bytes())
     (inventory / "local/services.yml").write_text(record)
-    (tmp_path / "ntfy.yml").write_text(role)
+    (tmp_path / "calendar.yml").write_text(role)
     house = derive(load(inventory)).as_vars()
-    (unit,) = role_data.units_of_tasks(tmp_path / "ntfy.yml", house, "ntfy").values()
-    assert "--listen-http=10.140.30.40:2586" in unit
-    assert "--base-url=https://ntfy.lan" in unit
-    assert "ReadWritePaths=/var/lib/ntfy" in unit
+    (unit,) = role_data.units_of_tasks(tmp_path / "calendar.yml", house, "calendar").values()
+    assert "--server-hosts=10.140.30.40:5232" in unit
+    assert "ReadWritePaths=/var/lib/calendar" in unit
 
 
 def test_pages_show_settings() -> None:

@@ -12,7 +12,8 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, NotFound
 
 from hearth.machine.engine import POOL, data_volumes
-from hearth.machine.instances import IMAGE_KEY, OWNER_KEY
+from hearth.machine.images import IMAGE_KEY
+from hearth.machine.instances import OWNER_KEY
 from hearth.remove import RemoveError, incus
 from tests.unit.machine.fake_incus import api_error
 from tests.unit.machine.samples import service

@@ -63,3 +63,15 @@ def test_it_is_written_into_the_local_file(tmp_path: Path) -> None:
     assert yaml.safe_load((folder / FILE).read_text()) == {
         "services": {"open_webui": {"present": False}}
     }
+
+
+def test_a_house_with_settings_of_its_own_can_lose_a_service(tmp_path: Path) -> None:
+    (tmp_path / "inventory").mkdir()
+    (tmp_path / "roles").symlink_to(ROOT / "roles")
+    folder = inventory(tmp_path / "inventory")
+    (folder / FILE).parent.mkdir()
+    (folder / FILE).write_text(
+        "parts: {dnsmasq: {settings: {dnsmasq_private_names: [example.org]}}}\n"
+    )
+    note_absent(folder, "open_webui")
+    assert "present: false" in (folder / FILE).read_text()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hearth.machine.environment import UNITS
 from hearth.paths import FIREWALL_UNIT
 from hearth.remove import RemoveError, whole_house
 from hearth.remove.before import Before
@@ -24,7 +25,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_unit_is_removed_and_the_firewalls_last(root: Path) -> None:
-    units = root / whole_house.UNITS
+    units = root / UNITS
     for name in ("hearth-caddy.service", "hearth-backup.timer", "ssh.service"):
         (units / name).touch()
     (units / FIREWALL_UNIT).write_text("ExecStart=ip address replace 10.1.0.1/32 dev lo; nft\n")
@@ -47,13 +48,13 @@ def test_drop_ins_of_a_unit_are_removed_with_it(
 ) -> None:
     named: list[str] = []
     monkeypatch.setattr(whole_house, "_ran", lambda *argv: named.append(argv[-1]))
-    folder = root / whole_house.UNITS / "hearth-caddy.service.d"
+    folder = root / UNITS / "hearth-caddy.service.d"
     folder.mkdir()
     (folder / "override.conf").write_text("[Service]\nNice=5\n")
     folder.with_suffix("").touch()
     for trace in whole_house.units(root):
         trace.remove()
-    assert list((root / whole_house.UNITS).iterdir()) == []
+    assert list((root / UNITS).iterdir()) == []
     assert "hearth-caddy.service" in named
     # The folder is not a unit.
     assert folder.name not in named

@@ -44,6 +44,17 @@ def project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Project:
     return house
 
 
+@pytest.mark.parametrize(("later", "goes"), [([], True), (["prometheus-alertmanager"], False)])
+def test_a_user_that_a_later_package_shares_stays(
+    project: Project, monkeypatch: pytest.MonkeyPatch, later: list[str], goes: bool
+) -> None:
+    monkeypatch.setattr(before, "installed", lambda: [*WORLD, *later])
+    monkeypatch.setattr(whole_house, "is_known", lambda user: user == "prometheus")
+    found = {trace.what for trace in whole_house.plan_removal(project, data=False).goes}
+    named = {what for what in found if what.startswith("user prometheus of ")}
+    assert bool(named) is goes
+
+
 def test_data_stay_with_their_engine_and_secrets(project: Project) -> None:
     found = whole_house.plan_removal(project, data=False)
     goes = [trace.what for trace in found.goes]
@@ -79,3 +90,21 @@ def test_data_in_a_stopped_incus_that_stays_are_not_forgotten(
     monkeypatch.setattr(before, "requested", lambda: frozenset({"caddy"}))
     with pytest.raises(RemoveError, match="it holds default_chat: `systemctl start incus`"):
         whole_house.plan_removal(project, data=True)
+
+
+def test_only_the_ranges_that_incus_added_are_removed(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ranges = tmp_path / "subuid"
+    ranges.write_text("anna:100000:65536\nroot:1000000:1000000000\ncontainers:165536:65536\n")
+    was = Before(True, frozenset({"curl"}), subordinate={str(ranges): "anna:100000:65536\n"})
+    monkeypatch.setattr(before, "read_record", lambda: was)
+    (trace,) = (
+        trace
+        for trace in whole_house.plan_removal(project, data=True).goes
+        if trace.what == f"ranges of users in {ranges}"
+    )
+    trace.remove()
+    assert ranges.read_text() == "anna:100000:65536\ncontainers:165536:65536\n"
+    goes = whole_house.plan_removal(project, data=True).goes
+    assert trace.what not in [found.what for found in goes]

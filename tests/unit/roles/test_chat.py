@@ -58,6 +58,8 @@ def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: House) ->
     variables = configuration(house)["environment"]
     for name in ("RAG_EMBEDDING_MODEL", "AUDIO_STT_MODEL", "DEFAULT_MODELS", "TASK_MODEL_EXTERNAL"):
         assert variables[name] in house.aliases, name
+    # A title, a tag or a search query is never a thought.
+    assert json.loads(variables["TASK_MODEL_PARAMS"])["reasoning_effort"] == "none"
     assert variables["AUDIO_TTS_OPENAI_API_BASE_URL"] == f"{voice(house)}/v1"
     # Nothing is left at upstream's default, which is a server of the internet.
     urls = [value for name, value in variables.items() if name.endswith(("_URL", "_URLS"))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.role_data import ROLES, read, reference_house, rendered_file, run_units
+from tests.unit.roles.router import command
 
 CALLERS = ["192.0.2.20", "192.0.2.0/28"]
 
@@ -92,14 +92,12 @@ class Kernel:
 def kernel(tmp_path: Path) -> Kernel:
     (tmp_path / "inventory").mkdir()
     unit = run_units(reference_house(tmp_path / "inventory"), "none")["hearth-firewall"]
-    line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
     folder = tmp_path / "kernel"
     folder.mkdir()
     for name, text in (("ip", IP), ("nft", NFT), ("rules", "")):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    text = line.removeprefix("ExecStart=").replace("$$", "$").replace("%%", "%")
-    return Kernel(folder, shlex.split(text.replace("/run/hearth-firewall", str(folder))))
+    return Kernel(folder, command(unit, folder))
 
 
 def test_a_ruleset_that_does_not_load_leaves_all_ports_closed(kernel: Kernel) -> None:

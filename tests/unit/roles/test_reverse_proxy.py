@@ -49,26 +49,9 @@ def test_an_incomplete_request_does_not_occupy_a_connection() -> None:
     assert {port for server in servers.values() for port in server["listen"]} == {":80", ":443"}
     for server in servers.values():
         assert 0 < server["read_header_timeout"] <= 30 * 10**9
-        # Tokens and uploads may take as long as they need.
-        assert "read_timeout" not in server
+        # Time for the largest upload at 8 Mbit/s. Responses may take as long as they need.
+        assert 512 * 2**20 * 8 / 8e6 < server["read_timeout"] / 10**9 <= 900
         assert "write_timeout" not in server
-
-
-def test_large_files_are_streamed_and_other_requests_are_buffered() -> None:
-    (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["whisper.lan"]})
-    (large,) = (route for route in routes(site) if "header_regexp" in sent_to(route))
-    pattern = sent_to(large)["header_regexp"]["Content-Length"]["pattern"]
-    fits = [bool(re.search(pattern, str(size))) for size in (9, 59_999_999, 60_000_000, 536870912)]
-    assert fits == [False, False, True, True]
-    passed_on = list(within(large))
-    assert [one["max_size"] for one in passed_on if "max_size" in one] == [512 * 2**20]
-    assert not [one for one in passed_on if one.get("buffer_requests")]
-    proxies = [
-        one for one in within(site) if "10.140.30.16:8000" in json.dumps(one.get("upstreams"))
-    ]
-    assert [bool(proxy.get("buffer_requests")) for proxy in proxies] == [False, True]
-    (refused,) = (one for one in passed_on if one.get("status_code") == 413)
-    assert json.loads(refused["body"])["error"]["code"] == "too_large"
 
 
 def test_a_page_s_policy_is_sent_where_the_answer_has_none_of_its_own() -> None:
@@ -108,6 +91,23 @@ def test_only_the_trust_page_is_served_without_https() -> None:
     assert upstreams == {"127.0.0.1:9181"}
 
 
+def test_every_request_is_buffered_except_files_and_checks_of_the_login() -> None:
+    proxies = [
+        (route, one)
+        for route in within(adapted())
+        for one in route.get("handle", ())
+        if one["handler"] == "reverse_proxy"
+    ]
+    direct = [route for route, proxy in proxies if not proxy.get("buffer_requests")]
+    assert 0 < len(direct) < len(proxies)
+    for route in direct:
+        (proxy,) = route["handle"]
+        # A check has no body; decision 012 explains files.
+        assert proxy.get("rewrite", {}).get("method") == "GET" or "{1,7}$" in json.dumps(
+            sent_to(route)
+        ), route
+
+
 def test_a_browser_may_return_to_the_trust_page_without_https() -> None:
     for route in routes(adapted()):
         for host in sent_to(route).get("host", []):
@@ -129,16 +129,15 @@ def says(found: Any, words: str) -> bool:
     return words in json.dumps(found)
 
 
-def test_a_request_above_the_limit_is_not_mistaken_for_a_stopped_program() -> None:
-    (site,) = (route for route in routes(adapted()) if sent_to(route) == {"host": ["llm.lan"]})
-    (kept,) = (one["max_size"] for one in within(site) if "max_size" in one)
-    (refused,) = (one for one in within(site) if one.get("status_code") == 413)
-    assert json.loads(refused["body"])["error"]["code"] == "too_large"
-    patterns = {
-        one["header_regexp"]["Content-Length"]["pattern"]
-        for one in within(site)
-        if "header_regexp" in one
-    }
-    (pattern,) = patterns
-    sizes = (9, kept - 1, kept, 70_000_000, 640_000_000)
-    assert [bool(re.search(pattern, str(size))) for size in sizes] == [0, 0, 1, 1, 1]
+def test_no_device_can_leave_its_requests_out_of_the_figures() -> None:
+    mark = '{"delete": ["X-Hearth-Canary"]}'
+    sites = [
+        json.dumps(one)
+        for server in adapted().values()
+        for one in server["routes"]
+        if "host" in sent_to(one) and says(one, "reverse_proxy")
+    ]
+    assert len(sites) > 5
+    for site in sites:
+        # Before anything reads the request.
+        assert 0 < site.find(mark) < site.find("reverse_proxy"), site[:200]

@@ -16,7 +16,7 @@ from tests.unit.roles.caddies import caddy
 FILE = (Path(__file__).parents[3] / "incus" / "ollama-proxy.Caddyfile").read_text()
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 BODY = b"x" * 200
-# A proxy that passes on as it reads has asked the program by then; it loses some races.
+# A proxy that passes on as it reads has requested the program by then; it loses some races.
 SOON_S, RACES = 0.02, 100
 PATIENCE_S = 20
 
@@ -29,11 +29,11 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self) -> None:
         """Listen on any port of the loopback."""
         super().__init__(("127.0.0.1", 0), Program)
-        self.asked, self.left = threading.Event(), threading.Event()
+        self.requested, self.left = threading.Event(), threading.Event()
 
 
 class Program(socketserver.StreamRequestHandler):
-    """A program that begins its answer at once, or one that thinks for as long as it is asked."""
+    """A program that begins its answer at once, or one that thinks for as long as it takes."""
 
     server: Server
 
@@ -41,7 +41,7 @@ class Program(socketserver.StreamRequestHandler):
         line = self.rfile.readline()
         while self.rfile.readline().strip():
             pass
-        self.server.asked.set()
+        self.server.requested.set()
         if b"/api/chat" in line:
             self.wfile.write(HEAD + b"5\r\nfirst\r\n")
             self.rfile.read(len(BODY))
@@ -89,11 +89,11 @@ def test_a_response_that_starts_before_the_end_of_the_request_is_complete(
     proxy: http.client.HTTPConnection, program: Server
 ) -> None:
     for _ in range(RACES):
-        program.asked.clear()
+        program.requested.clear()
         start(proxy, "/api/chat")
         proxy.send(BODY[:100])
         # A proxy that holds nothing back has the start of the response here, and may lose its end.
-        program.asked.wait(SOON_S)
+        program.requested.wait(SOON_S)
         proxy.send(BODY[100:])
         assert proxy.getresponse().read() == b"firstlast"
 
@@ -103,6 +103,6 @@ def test_a_disconnect_cancels_the_request(
 ) -> None:
     start(proxy, "/api/generate")
     proxy.send(BODY)
-    assert program.asked.wait(PATIENCE_S)
+    assert program.requested.wait(PATIENCE_S)
     proxy.close()
     assert program.left.wait(PATIENCE_S)

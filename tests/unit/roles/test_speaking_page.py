@@ -38,6 +38,7 @@ def routes_of(folder: Path, own: str | None) -> dict[str, str]:
             caddy_authority="a",
             caddy_leaf_lifetime="168h",
             caddy_renew_every="10m",
+            caddy_read_body="10m",
             caddy_retry_after_s=5,
             __caddy_intermediate_key="/k",
             __caddy_away_page="away",
@@ -69,6 +70,8 @@ def test_the_page_asks_for_the_login_unless_the_inventory_opens_it(
 
 def test_only_the_page_and_its_requests_are_served(tmp_path: Path) -> None:
     route = routes_of(tmp_path, None)[PAGE]
-    assert json.dumps(["/", "/page/*", "/v1/audio/speech", "/v1/audio/voices"]) in route
+    jobs = ("/v1/audio/jobs", "/v1/audio/jobs/*")
+    paths = ["/", "/page/*", "/v1/audio/speech", *jobs, "/v1/audio/voices"]
+    assert json.dumps(paths) in route
     assert "/metrics" not in route
     assert "/status" not in route

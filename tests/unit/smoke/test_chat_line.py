@@ -88,8 +88,9 @@ def test_a_ping_is_answered_and_an_answer_is_gathered() -> None:
     with opened(talk) as (connection, requests):
         answer = wait_for_answer(connection, TURN, WITHIN_S)
         assert (connection.id, connection.pings, connection.closed_s) == ("name", 1, None)
-    assert answer.text == "Four."
-    assert len(answer.pieces) == 2
+    assert (answer.text, answer.thought) == ("Four.", "hmm")
+    # A thought is a first word, too.
+    assert [event.text for event in answer.pieces] == ["", "Four", "."]
     assert answer.error == ""
     assert requests[0].headers["Host"] == "chat.lan"
     assert requests[0].headers["Origin"] == "http://chat.lan"
@@ -120,7 +121,7 @@ def test_an_answer_without_text_has_no_first_piece() -> None:
 
     with opened(talk) as (connection, _):
         answer = wait_for_answer(connection, TURN, WITHIN_S)
-    with pytest.raises(ClientError, match=r"no text arrived, only \['chat:completion'\]"):
+    with pytest.raises(ClientError, match=r"arrived, only \['chat:completion'\]"):
         _ = answer.first_s
 
 

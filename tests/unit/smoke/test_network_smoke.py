@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hearth import status
 from hearth.smoke import test_network as smoke
 from hearth.smoke.hosts import Attempt
 from hearth.smoke.plugin import NotMeasured
@@ -72,3 +73,28 @@ def test_a_refusal_may_be_as_good_as_silence(monkeypatch: pytest.MonkeyPatch) ->
     lenient = Expected([CLOSED], [], leaks=("open",))
     monkeypatch.setattr(smoke, "EXPECTED", {"lenient": lambda *_: lenient})
     assert judge() == {"lenient": ""}
+
+
+@pytest.mark.parametrize(
+    ("problems", "line"),
+    [
+        (("", ""), None),
+        # The tests of each service tell which one.
+        (("lost", ""), None),
+        (("lost", "lost"), "nothing passes"),
+    ],
+)
+def test_only_when_nothing_passes_no_other_test_is_worth_its_time(
+    problems: Sequence[str], line: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flows = [SimpleNamespace(source="litellm", target=name) for name in ("ollama", "kokoro")]
+    house: Any = SimpleNamespace(flows=flows)
+    tried = {flow.target: problem for flow, problem in zip(flows, problems, strict=True)}
+    monkeypatch.setattr(status, "try_needs", lambda _: tried)
+    monkeypatch.setattr(status, "judge_needs", lambda *_: (False, "nothing passes"))
+    monkeypatch.setattr(smoke, "SETTLED_S", 0)
+    if line is None:
+        smoke.test_instances_reach_each_other(house)
+        return
+    with pytest.raises(pytest.fail.Exception, match=line):
+        smoke.test_instances_reach_each_other(house)

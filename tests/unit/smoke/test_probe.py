@@ -27,6 +27,31 @@ def test_open_and_closed(listener: int) -> None:
         assert probe.connect("127.0.0.1", closed)[0] == "refused"
 
 
+@pytest.mark.parametrize(
+    ("answers", "outcome"), [(b"HTTP/1.1 503 Busy\r\n", "open"), (b"", "hung"), (None, "hung")]
+)
+def test_a_path_needs_the_beginning_of_an_answer(
+    answers: bytes | None, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It answers, closes the connection, or keeps it open in silence.
+    monkeypatch.setattr(probe, "WITHIN_S", 0.3 if answers is None else 20)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peers: list[socket.socket] = []
+
+        def serve() -> None:
+            peers.append(server.accept()[0])
+            if answers is not None:
+                assert peers[0].recv(512).startswith(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:")
+                peers[0].sendall(answers)
+                peers[0].close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert probe.connect("127.0.0.1", server.getsockname()[1], "/health")[0] == outcome
+        thread.join()
+        peers[0].close()
+
+
 def test_silence_is_told_from_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "WITHIN_S", 0.05)
     with socket.socket() as plug:

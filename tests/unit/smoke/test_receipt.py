@@ -7,24 +7,35 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from rich.console import Console
 
 from hearth.catalogue import house as catalogue
 from hearth.cli.verify import view
-from hearth.machine.facts import MachineInfo, gpus, machine
+from hearth.machine.facts import gpus, machine
+from hearth.smoke.history import as_text, write
 from hearth.smoke.plugin import Notes
-from hearth.smoke.receipt import Receipt, Verdict, VerifyError, number, summarise, unverified, write
+from hearth.smoke.receipt import (
+    MeasuredMachine,
+    Receipt,
+    Verdict,
+    VerifyError,
+    number,
+    summarise,
+    time_limit,
+    unverified,
+)
 from hearth.sources import Source
 from hearth.sources.lock import record_unverified
-from tests.documents import shipped_house
+from tests.documents import ROOT, shipped_house
 
 RECEIPT = Receipt(
     house="house",
     made="2026-11-21T12:00:00+00:00",
     seconds=61.2,
     hearth="abc1234",
-    machine=MachineInfo("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
+    machine=MeasuredMachine("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
     accelerator={"kind": "cpu", "speedup": "not measured"},
     versions={"ollama": "0.35.0"},
     addresses=["https://llm.lan", "https://home.lan"],
@@ -35,7 +46,7 @@ RECEIPT = Receipt(
         Verdict("accelerator", "", "not measured", "the model is too small", 0.1),
     ],
 )
-FAILED = Verdict("x <b>", "y", "failed", "a < b & c", 1.0, None, ["line <script>"])
+FAILED = Verdict("x <b>", "y", "failed", "a < b & c", 1.0, None, {"caddy": ["line <script>"]})
 
 
 def test_pending_is_no_failure_and_no_success() -> None:
@@ -46,18 +57,40 @@ def test_pending_is_no_failure_and_no_success() -> None:
     assert not replace(RECEIPT, verdicts=[]).good, "nothing tested proves nothing"
 
 
-def test_a_terminal_shows_each_journal_once_also_of_promises_without_a_service() -> None:
+def test_a_terminal_shows_each_journal_once() -> None:
+    journal = {"ollama.service of ollama": ["out of memory"]}
     failed = [
-        Verdict("names are answered", "", "failed", "no", 1.0, None, ["dnsmasq ended"]),
-        Verdict("nobody believes it", "", "failed", "no", 1.0, None, ["caddy ended"]),
-        Verdict("unit runs", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
-        Verdict("health says it", "ollama", "failed", "no", 1.0, None, ["out of memory"]),
+        Verdict("names are answered", "", "failed", "no", 1.0, None, {"dns": ["dnsmasq ended"]}),
+        Verdict("unit runs", "ollama", "failed", "no", 1.0, None, journal),
+        Verdict("an alias answers", "fast", "failed", "no", 1.0, None, journal),
     ]
     console = Console(file=io.StringIO(), width=120)
     console.print(view(replace(RECEIPT, verdicts=failed)))
     output = console.file.getvalue()  # type: ignore[attr-defined]
-    for line in ("dnsmasq ended", "caddy ended", "out of memory"):
+    for line in ("Journal of dns", "dnsmasq ended", "Journal of ollama.service", "out of memory"):
         assert output.count(line) == 1, output
+
+
+@pytest.mark.parametrize(
+    ("last", "limit_s"),
+    [
+        ({"seconds": 130, "good": True, "summary": {"passed": 283}}, 260),
+        # Faster than the reference, or a part of the tests.
+        ({"seconds": 40, "good": True, "summary": {"passed": 283}}, 180),
+        # What took how long says nothing about a run in which everything is there and good.
+        ({"seconds": 130, "good": False, "summary": {"passed": 200, "failed": 83}}, 600),
+        ({"seconds": 130, "good": True, "summary": {"passed": 200, "pending": 83}}, 600),
+        ({"seconds": 130}, 600),
+        (None, 600),
+    ],
+)
+def test_a_run_ends_within_twice_its_usual_time(
+    last: object, limit_s: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "receipt.json"
+    if last:
+        path.write_text(json.dumps(last))
+    assert time_limit(path) == limit_s
 
 
 def test_a_terminal_shows_remarks_but_no_digests() -> None:
@@ -78,9 +111,26 @@ def test_programs_can_read_the_receipt(tmp_path: Path) -> None:
     assert receipt["machine"]["kernel"] == "6.12"
     assert receipt["verdicts"][1]["percent"] == 40
     assert sorted(path.name for path in (tmp_path / "receipt").iterdir()) == [
+        "history",
         "index.html",
         "receipt.json",
+        "trend.json",
     ]
+
+
+def test_the_schema_describes_every_receipt() -> None:
+    """What is published is what is written, with all parts that may be there."""
+    schema = json.loads((ROOT / "docs/schema/receipt.json").read_text())
+    memory = summarise("memory bandwidth", "GB/s", [20.0], "8 threads", "8 threads")
+    machine = replace(RECEIPT.machine, drivers={"nvidia": "580.1"}, memory_bandwidth=memory)
+    full = replace(RECEIPT, machine=machine, verdicts=[*RECEIPT.verdicts, FAILED])
+    for receipt in (RECEIPT, full):
+        document = json.loads(as_text(receipt))
+        jsonschema.validate(document, schema)
+        # A property that is not described would be one that nobody can rely on.
+        assert document.keys() == schema["properties"].keys()
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "figures": [{"name": "x"}]}, schema)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
@@ -109,7 +159,10 @@ class Links(HTMLParser):
 
 def test_the_page_is_complete_and_fetches_nothing(tmp_path: Path) -> None:
     addresses = ["http://192.0.2.10/", "http://trust.lan/"]
-    write(replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=addresses), tmp_path)
+    memory = summarise("memory bandwidth", "GB/s", [20.0, 21.5, 24.0], "8 threads copy 128 MiB")
+    machine = replace(RECEIPT.machine, drivers={"nvidia": "580.1"}, memory_bandwidth=memory)
+    full = replace(RECEIPT, verdicts=[*RECEIPT.verdicts, FAILED], trust=addresses, machine=machine)
+    write(full, tmp_path)
     page = (tmp_path / "index.html").read_text()
     links = Links()
     links.feed(page)
@@ -117,6 +170,8 @@ def test_the_page_is_complete_and_fetches_nothing(tmp_path: Path) -> None:
     assert links.open == []
     assert "url(" not in page
     for words in ("pending, 40 %", "qwen3.5 is coming", "16.0 GiB", "Debian 13.2, Linux 6.12"):
+        assert words in page
+    for words in ("21.5 GB/s: 8 threads copy 128 MiB", "nvidia 580.1"):
         assert words in page
     assert [f'<a href="{address}">{address}</a>' in page for address in addresses] == [True, True]
     assert "a &lt; b &amp; c" in page

@@ -16,7 +16,7 @@ def key():
     return "sk-" + "a secret"
 
 def test_it(key):
-    answer = {"status": 500, "asked with": key}
+    answer = {"status": 500, "requested with": key}
     assert answer["status"] == 200
 """
 

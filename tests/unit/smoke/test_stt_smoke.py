@@ -26,6 +26,7 @@ from hearth.smoke import test_stt as smoke
 from hearth.smoke.plugin import Notes
 
 NO_SOUND = "test_a_file_without_sound_is_rejected_as_openai_does"
+LANGUAGES = "test_other_languages_than_english_are_accepted"
 LEAVES = "test_a_client_that_leaves_frees_its_work"
 TEXT = "Put the kettle on."
 LOUD = b"\x00\x40\x00\xc0" * (RATE // 2)  # 1 s
@@ -43,6 +44,9 @@ class Scripted:
     backwards: bool = False
     keeps_working: bool = False
     answered_by: str = "tiny"
+    multilingual: bool = True
+    language: str = "german"
+    languages_status: int = 400
     live_flaw: str = ""
     active: int = 0
     live: int = 0
@@ -50,12 +54,16 @@ class Scripted:
 
     def describe(self) -> dict[str, Any]:
         files = {"active": self.active, "waiting": 0}
-        return {"model": "small", "files": files, "live": self.live}
+        about = {"multilingual": self.multilingual, "choice_reason": "the only one"}
+        return {"model": "small", "files": files, "live": self.live, **about}
 
     def answer(self, form: dict[str, bytes]) -> tuple[int, dict[str, Any]]:
         if form["file"][:4] != b"RIFF":
             picture = {"error": {"message": "there is no sound in this file"}}
             return (200, {"text": ""}) if self.takes_pictures else (400, picture)
+        if "language" in form and not self.multilingual:
+            error = {"code": "unsupported_language", "message": "it supports English only"}
+            return self.languages_status, {"error": error}
         pcm = read_audio(form["file"])
         seconds = len(pcm) / BYTES / RATE
         time.sleep(self.rtf * seconds)
@@ -63,7 +71,12 @@ class Scripted:
         parts = [{"start": a, "end": b} for a, b in times]
         text = self.text if is_loud(pcm) else self.of_silence
         segments = parts[::-1] if self.backwards else parts
-        return 200, {"text": text, "duration": seconds, "segments": segments}
+        return 200, {
+            "text": text,
+            "duration": seconds,
+            "segments": segments,
+            "language": self.language,
+        }
 
     def listen(self, call: ServerConnection) -> None:
         self.live += 1
@@ -257,12 +270,22 @@ def test_a_good_server_passes(passes: Passes) -> None:
     assert passes("test_a_live_stream_becomes_text", good).figures[0].unit == "ms"
     passes("test_silence_yields_no_text", good)
     passes(NO_SOUND, good)
+    passes(LANGUAGES, good)
+    passes(LANGUAGES, Scripted(multilingual=False))
     passes(LEAVES, good)
     passes("test_the_gateway_transcribes_speech", good, transcriber=ALIAS, gateway="llm.lan")
 
 
 def test_a_house_that_is_used_meanwhile_passes(passes: Passes) -> None:
     passes(LEAVES, Scripted(active=1, live=2))
+
+
+def test_a_late_text_is_remarked_upon_with_the_choice(
+    passes: Passes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smoke, "SOON_MS", -1e6)
+    (remark,) = passes("test_a_live_stream_becomes_text", Scripted()).remarks
+    assert remark.endswith("this model was chosen as the only one")
 
 
 def test_a_fast_machine_is_not_remarked_upon(
@@ -316,8 +339,11 @@ def test_made_up_weights_are_a_remark_and_no_failure(passes: Passes) -> None:
         (
             LEAVES,
             {"keeps_working": True},
-            "it works on 1 requests 2 s after",
+            "it works on 1 requests more 2 s after",
         ),
+        (LANGUAGES, {"language": "english"}, "english"),
+        (LANGUAGES, {"text": ""}, "the text is empty"),
+        (LANGUAGES, {"multilingual": False, "languages_status": 200}, "HTTP 200"),
         ("test_the_gateway_transcribes_speech", {"answered_by": "gpt"}, "gpt"),
         ("test_the_gateway_transcribes_speech", {"text": ""}, "the text is empty"),
     ],

@@ -42,6 +42,18 @@ def test_it_reads_its_own_process() -> None:
     assert unit_probe.kernel_status(os.getpid()).keys() == set(unit_probe.STATUS)
 
 
+def test_programs_are_listed_without_empty_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "litellm/current").mkdir(parents=True)
+    (tmp_path / "gone").mkdir()
+    monkeypatch.setattr(unit_probe, "PROGRAMS", str(tmp_path))
+    assert unit_probe.programs() == ["litellm"]
+    # As on the machine itself.
+    monkeypatch.setattr(unit_probe, "PROGRAMS", f"{tmp_path}/none")
+    assert unit_probe.programs() == []
+
+
 def test_the_inner_program_reports_each_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,3 +116,14 @@ def test_one_program_inspects_everything_and_survives_a_probe_that_fails(tmp_pat
     assert own["sandbox"] == "nsenter: no such namespace (exit 1)"
     assert "exposure level for ollama.service" not in proxy["security"]
     assert (other["pid"], other["stale"], other["sandbox"]) == (0, [], None)
+
+
+def test_helpers_are_units_with_the_name_before_them_that_are_not_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = (
+        "ollama-proxy.service loaded active running A sidecar\n"
+        "ollama-old.service masked inactive dead ollama-old.service\n"
+    )
+    monkeypatch.setattr(unit_probe, "_output", lambda argv: listed)
+    assert unit_probe.with_helpers(["ollama.service"]) == ["ollama.service", "ollama-proxy.service"]

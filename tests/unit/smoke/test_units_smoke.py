@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,7 @@ from hearth.smoke import test_units as smoke
 from hearth.smoke.plugin import Notes
 from hearth.smoke.unit_probe import READ_ONLY, TMP
 
-OWNER: Any = SimpleNamespace(name="ollama", instance="ollama", unit="ollama.service")
+OWNER: Any = SimpleNamespace(name="ollama", instance="ollama", unit="ollama.service", as_root=False)
 LOCAL: Any = SimpleNamespace(
     name="ollama", address="10.0.0.1", port=80, metrics_port=None, publish_tcp={}
 )
@@ -37,14 +39,14 @@ def unit(status: dict[str, str] | None = None, **flaws: Any) -> dict[str, Any]:
     return {**found, **flaws}
 
 
-def judge(seen: dict[str, Any]) -> Notes:
+def judge(seen: dict[str, Any], owner: Any = OWNER) -> Notes:
     """Run all tests that read a unit's inspection."""
     notes, units = Notes(), {"ollama.service": seen}
     smoke.test_the_unit_runs(OWNER, units)
     smoke.test_the_running_version_is_the_installed_one(units)
     smoke.test_units_are_hardened(units, notes)
-    smoke.test_programs_do_not_run_as_root(OWNER, units)
-    smoke.test_programs_are_sandboxed(OWNER, units)
+    smoke.test_programs_do_not_run_as_root(owner, units)
+    smoke.test_programs_are_sandboxed(owner, units)
     return notes
 
 
@@ -78,6 +80,17 @@ def test_each_flaw_of_a_unit_is_found(seen: dict[str, Any], problem: str) -> Non
         judge(seen)
 
 
+def test_only_a_part_whose_record_says_so_runs_as_root() -> None:
+    owner: Any = SimpleNamespace(name="watch", unit="ollama.service", as_root=True)
+    tried = {"user": 0, "homes": {"/root": "done"}, "secrets": {"/etc/shadow": "done"}}
+    seen = unit(tried=tried, properties={"User": ""}, text="ProtectHome=read-only\n")
+    judge(seen, owner)
+    with pytest.raises(AssertionError, match="can list /root"):
+        judge(unit(tried=tried, properties={"User": ""}), owner)
+    with pytest.raises(AssertionError, match="runs as ollama"):
+        judge(unit(), owner)
+
+
 @pytest.mark.parametrize(
     ("listening", "problem"),
     [
@@ -98,6 +111,29 @@ def test_a_socket_that_the_catalogue_does_not_know_is_found(
         return
     with pytest.raises(AssertionError, match=problem):
         smoke.test_an_instance_listens_only_where_the_catalogue_says(host, inspected)
+
+
+@pytest.mark.parametrize(
+    ("seen", "problem"),
+    [
+        (["ollama", "ollama-models"], ""),
+        (["litellm", "ollama", "ollama-models"], "ollama can also read litellm"),
+        (["ollama"], "ollama does not see ollama-models"),
+    ],
+)
+def test_a_program_of_another_service_is_found(
+    seen: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for installed in ("ollama", "ollama-models", "litellm"):
+        (tmp_path / installed / "current").mkdir(parents=True)
+    # One that is not installed: its folder is mounted, and empty.
+    (tmp_path / "ollama_data").mkdir()
+    monkeypatch.setattr(smoke, "PROGRAMS", tmp_path)
+    host: Any = SimpleNamespace(
+        name="ollama", instance="ollama", programs=("ollama", "ollama-models", "ollama_data")
+    )
+    with pytest.raises(AssertionError, match=problem) if problem else nullcontext():
+        smoke.test_an_instance_sees_only_its_own_programs(host, lambda _: {"programs": seen})
 
 
 def test_versions_are_read_from_the_inspections() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from hearth import status
 from hearth.catalogue import House, derive, load
 from hearth.machine import pki
 from hearth.machine.facts import FactsError
+from hearth.render.files import trust_config
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 
@@ -35,6 +37,22 @@ def test_without_a_lan_address_only_the_name_is_shown(
 
     monkeypatch.setattr(status, "house_edge", without_a_wire)
     assert status.trust_addresses(house) == ["http://trust.lan/"]
+
+
+def test_a_new_address_is_a_note_with_what_to_change(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "trust.json"
+    monkeypatch.setattr(status, "TRUST_CONFIG", file)
+    # Nothing is known of a house that is not built yet, and nothing has changed after a run.
+    assert status.moved(house) == []
+    file.write_text(json.dumps(trust_config(house, "lan0", "192.0.2.10", "trust", "root.crt")))
+    assert status.moved(house) == []
+    file.write_text(json.dumps(trust_config(house, "lan0", "192.0.2.7", "trust", "root.crt")))
+    assert status.moved(house) == [
+        "the house's address was 192.0.2.7 and is now 192.0.2.10: where 192.0.2.7 is entered as "
+        "the DNS server, in the router or on a device, enter 192.0.2.10"
+    ]
 
 
 def test_a_house_without_the_page_names_none(house: House) -> None:

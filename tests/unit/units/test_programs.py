@@ -1,6 +1,7 @@
 """Roles hand programs over as data: what becomes of it, and what is rejected."""
 
 import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -58,6 +59,12 @@ def test_a_credential_may_be_a_mapping_of_secrets() -> None:
     assert values == {"one": "1", "keys": json.dumps({"household": "2"})}
     with pytest.raises(KeyError, match="b"):
         credential_values(given, {"a": "1"})
+
+
+def test_a_digest_replaces_each_secret_of_a_credential() -> None:
+    given = program(credentials={"one": "a", "keys": {"ann": "b"}}, digests=["keys"])
+    values = credential_values(given, {"a": "1", "b": "2"})
+    assert values == {"one": "1", "keys": json.dumps({"ann": sha256(b"2").hexdigest()})}
 
 
 def test_paths_make_a_sidecar_proxy_of_the_next_user() -> None:

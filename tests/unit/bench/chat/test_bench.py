@@ -33,7 +33,8 @@ class Fake:
         self.log.append(self.name)
         first = self.first_ms[number % len(self.first_ms)]
         error = "HTTP 500" if number in self.broken else ""
-        return Sample(self.name, None if error else first, first + 90, 10, None, None, error)
+        answer_ms = None if error else first
+        return Sample(self.name, answer_ms, first + 90, 10, None, None, error, answer_ms)
 
 
 def crowd(*pairs: tuple[list[float], list[float]]) -> tuple[list[User], list[str]]:

@@ -104,7 +104,13 @@ async def _silent(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes
     yield SILENCE
 
 
+async def _holding(script: Scripted, body: dict[str, Any]) -> AsyncIterator[bytes]:
+    await asyncio.sleep(0.13)
+    yield SOUND * PIECES
+
+
 HABITS = {
+    "holding": _holding,
     "steady": _steady,
     "buffering": _buffering,
     "filling": _filling,
@@ -137,6 +143,8 @@ def app(stage: Stage) -> Starlette:
         if body.get("stream_format") == "sse" and habit == "steady":
             return StreamingResponse(_events(), media_type="text/event-stream")
 
+        held = {"x-hearth-held-ms": "130"} if habit == "holding" else {}
+
         async def counted() -> AsyncIterator[bytes]:
             script.active += 1
             script.most_active = max(script.active, script.most_active)
@@ -146,7 +154,7 @@ def app(stage: Stage) -> Starlette:
             finally:
                 script.active -= 1
 
-        return StreamingResponse(counted(), media_type="audio/pcm")
+        return StreamingResponse(counted(), media_type="audio/pcm", headers=held)
 
     async def health(request: Request) -> Response:
         if request.path_params["habit"] == "ill":

@@ -258,7 +258,7 @@ async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> N
     assert "given up after 3 failures" in page
     assert "`hearth bench tts --quick`" in page
     rows = [line for line in page.splitlines() if line.startswith("|")]
-    assert {line.count("|") for line in rows} == {4, 6, 11}
+    assert {line.count("|") for line in rows} == {4, 6, 12}
     chart.draw(CHART, "", panels(report), tmp_path / "chart.png")
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
 

@@ -72,6 +72,15 @@ async def test_filler_is_not_speech(scripted: Scripted) -> None:
     assert sample.lead_ms == pytest.approx(300)
 
 
+async def test_sound_that_was_held_back_has_its_price(scripted: Scripted) -> None:
+    sample = await measured(scripted, "holding")
+    assert sample.held_ms == 130
+    assert sample.ttfa_ms is not None
+    assert sample.ready_ms == pytest.approx(sample.ttfa_ms - 130)
+    steady = await measured(scripted, "steady")
+    assert (steady.held_ms, steady.ready_ms) == (0, steady.ttfa_ms)
+
+
 async def test_a_stall_is_seen(scripted: Scripted) -> None:
     sample = await seen(scripted, "stalling", lambda sample: sample.dry_ms >= 100)
     assert sample.stalls == 1

@@ -74,7 +74,7 @@ UNIT: dict[str, Any] = {
     "user": "litellm",
     "command": [*COMMAND, "--host", "10.140.30.12", "--port", "4000"],
     "environment": {"HOME": "/nonexistent"},
-    "credentials": ["consumer_keys", "openrouter_api_key"],
+    "credentials": ["consumer_digests", "openrouter_api_key"],
     "exceptions": {"ProcSubset": {"value": "all", "reason": "it reads processors"}},
 }
 
@@ -144,7 +144,7 @@ def test_the_second_gateway_differs_from_the_unit_in_files_address_and_end_only(
         "ProcSubset=all",
         "SystemCallFilter=@system-service",
         "SystemCallFilter=~@privileged",
-        "LoadCredential=consumer_keys:/etc/hearth/credentials/litellm/consumer_keys",
+        "LoadCredential=consumer_digests:/etc/hearth/credentials/litellm/consumer_digests",
     ):
         assert same in settings
     assert not [line for line in settings if line.startswith(("Restart=", "ExecStart"))]

@@ -11,9 +11,17 @@ from typing import Any
 from rich.console import Console
 
 from hearth.cli.verify import view
-from hearth.machine.facts import MachineInfo
 from hearth.smoke.drill.cases import NO_MEMBER, Row
-from hearth.smoke.receipt import Drill, Receipt, Verdict, drill_of, last_drill, render, write
+from hearth.smoke.history import write
+from hearth.smoke.receipt import (
+    Drill,
+    MeasuredMachine,
+    Receipt,
+    Verdict,
+    drill_of,
+    last_drill,
+    render,
+)
 
 ROWS = [
     Row("fast", "a", "500", "b", 0.12, 0.1, []),
@@ -27,7 +35,7 @@ RECEIPT = Receipt(
     made="2026-11-22T12:00:00+00:00",
     seconds=61.2,
     hearth="def5678",
-    machine=MachineInfo("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
+    machine=MeasuredMachine("box", "Debian 13.2", "6.12", "Ryzen 7", 8, 16 * 2**30, []),
     accelerator={},
     versions={},
     addresses=[],

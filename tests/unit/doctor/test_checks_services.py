@@ -1,0 +1,197 @@
+"""Each check of programs fires on a broken reading and is silent on a healthy one."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from hearth.catalogue.house import Service
+from hearth.clients.health import HealthResult
+from hearth.doctor import checks_services as checks
+from hearth.doctor.finding import Context, Finding
+from hearth.machine.engine import Completed, EngineError
+from hearth.status import Row
+
+KILLED = (
+    "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=lxc.payload.kokoro-3,mems_allowed=0,"
+    "oom_memcg=/lxc.payload.kokoro-3,task_memcg=/lxc.payload.kokoro-3/system.slice/kokoro.service,"
+    "task=python3,pid=4711,uid=1000900\n"
+)
+PART_KILLED = (
+    "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,"
+    "task_memcg=/system.slice/hearth-login.service,task=python,pid=12,uid=998\n"
+)
+
+
+def seen(found: Iterator[Finding]) -> list[tuple[str, str]]:
+    return [(one.kind.name, one.about) for one in found]
+
+
+def with_row(context: Context, row: Row) -> Context:
+    rows = [row if one.name == row.name else one for one in context.rows()]
+    return replace(context, rows=lambda: rows)
+
+
+def printing(output: str) -> Callable[..., Completed]:
+    def execute(instance: str | None, argv: Sequence[str], *, timeout: float) -> Completed:
+        return Completed(0, output, "")
+
+    return execute
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [
+        ("stopped", "HEARTH-SERVICE-DOWN"),
+        ("unknown", "HEARTH-SERVICE-DOWN"),
+        ("loops", "HEARTH-SERVICE-LOOPS"),
+        ("halted", "HEARTH-SERVICE-HUNG"),
+        ("unhealthy", "HEARTH-SERVICE-UNHEALTHY"),
+    ],
+)
+def test_a_program_that_does_not_work_is_one_finding(
+    healthy: Context, state: str, wanted: str
+) -> None:
+    row = Row("ollama", "service", False, "inactive", int(healthy.now) - 90, state=state)
+    (found,) = checks.programs(with_row(healthy, row))
+    assert (found.kind.name, found.about) == (wanted, "ollama")
+    # Its models suffer with it.
+    assert "qwen3.5:4b" in found.hits
+    assert found.evidence.startswith("inactive")
+
+
+@pytest.mark.parametrize(
+    ("result", "wanted", "text"),
+    [
+        (HealthResult("late", 6.5, late=True), "HEARTH-SERVICE-HUNG", "nor in 5.5 s"),
+        (HealthResult("", 3.2), "HEARTH-SERVICE-SLOW", "took 3.2 s; its record allows 2 s"),
+        # The second request was answered in time.
+        (HealthResult("", 0.2), "", ""),
+    ],
+)
+def test_a_silent_program_hangs_or_is_slow(
+    healthy: Context,
+    monkeypatch: pytest.MonkeyPatch,
+    result: HealthResult,
+    wanted: str,
+    text: str,
+) -> None:
+    monkeypatch.setattr("hearth.doctor.checks_services.health.check", lambda service: result)
+    row = Row("kokoro", "service", False, "no answer in 2 s", 0, state="silent")
+    found = list(checks.silent_programs(with_row(healthy, row)))
+    assert [(one.kind.name, one.about) for one in found] == ([(wanted, "kokoro")] if wanted else [])
+    assert all(text in one.evidence for one in found)
+
+
+def test_a_part_that_is_silent_hangs(healthy: Context) -> None:
+    row = Row("login", "part", False, "no answer in 2 s", 0, state="silent")
+    assert seen(checks.programs(with_row(healthy, row))) == [("HEARTH-SERVICE-HUNG", "login")]
+
+
+def test_a_slow_look_waits_for_a_slow_program_meanwhile(
+    healthy: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def check(one: Service) -> HealthResult:
+        asked.append(one.name)
+        return HealthResult("", 3)
+
+    monkeypatch.setattr("hearth.doctor.checks_services.health.check", check)
+    monkeypatch.setattr(checks, "_SOON_S", 0.0)
+    row = Row("kokoro", "service", False, "no answer in 2 s", 0, state="silent")
+    rows = with_row(healthy, row).rows()
+
+    def look() -> Sequence[Row]:
+        time.sleep(0.1)
+        return rows
+
+    (found,) = checks.silent_programs(replace(healthy, rows=look))
+    assert found.kind.name == "HEARTH-SERVICE-SLOW"
+    assert sorted(asked) == sorted(healthy.house.services)
+
+
+def test_silent_programs_are_waited_for_side_by_side(
+    healthy: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = threading.Barrier(len(healthy.house.services), timeout=20)
+
+    def check(one: Service) -> HealthResult:
+        every.wait()
+        return HealthResult("", 40)
+
+    monkeypatch.setattr("hearth.doctor.checks_services.health.check", check)
+    rows = [
+        Row(name, "service", False, "no answer in 2 s", 0, state="silent")
+        for name in healthy.house.services
+    ]
+    found = [*checks.silent_programs(replace(healthy, rows=lambda: rows))]
+    assert len(found) == len(rows)
+
+
+def test_a_stopped_process_of_a_part_is_found(healthy: Context) -> None:
+    first, *_ = healthy.house.parts
+    row = Row(first, "part", False, "its process was halted by a signal", 0, state="halted")
+    assert seen(checks.programs(with_row(healthy, row))) == [("HEARTH-SERVICE-HUNG", first)]
+
+
+def test_an_incus_that_does_not_answer_is_found(healthy: Context) -> None:
+    def silent(path: str) -> Any:
+        raise httpx.ReadTimeout("timed out")
+
+    (found,) = checks.incus(replace(healthy, incus=silent))
+    assert (found.kind.name, found.hits) == ("HEARTH-INCUS-DOWN", ("*",))
+
+
+def test_programs_that_the_kernel_killed_are_found_with_their_service(healthy: Context) -> None:
+    context = replace(healthy, execute=printing(KILLED + KILLED + PART_KILLED))
+    found = {one.about: one for one in checks.out_of_memory(context)}
+    assert found.keys() == {"kokoro", "login"}
+    assert found["kokoro"].evidence == "the kernel killed python3 2 times in the last hour"
+
+
+def test_a_journal_that_cannot_be_read_is_no_silence(healthy: Context) -> None:
+    def broken(instance: str | None, argv: Sequence[str], *, timeout: float) -> Completed:
+        raise EngineError("this machine: no journal")
+
+    with pytest.raises(EngineError):
+        list(checks.out_of_memory(replace(healthy, execute=broken)))
+
+
+def test_a_need_that_is_not_answered_is_found(healthy: Context) -> None:
+    row = Row("connections", "part", False, "litellm to ollama: it is rejected on the way", 0)
+    assert seen(checks.connections(with_row(healthy, row))) == [("HEARTH-CONNECTIONS", "")]
+
+
+@pytest.mark.parametrize(
+    ("second", "wanted"),
+    [("", []), ("it is rejected on the way", [("HEARTH-CONNECTIONS", "")])],
+)
+def test_one_missed_answer_along_a_need_is_no_finding(
+    healthy: Context, monkeypatch: pytest.MonkeyPatch, second: str, wanted: list[Any]
+) -> None:
+    monkeypatch.setattr(checks, "_SOON_S", 0.0)
+    monkeypatch.setattr(checks, "try_needs", lambda house: {house.flows[0]: second})
+    row = Row("connections", "part", False, "litellm to ollama: silent", 0)
+    rows = with_row(healthy, row).rows()
+
+    def look() -> Sequence[Row]:
+        time.sleep(0.05)
+        return rows
+
+    assert seen(checks.connections(replace(healthy, rows=look))) == wanted
+
+
+def test_a_healthy_house_has_no_findings_about_programs(healthy: Context) -> None:
+    for one in (
+        checks.programs,
+        checks.silent_programs,
+        checks.incus,
+        checks.out_of_memory,
+        checks.connections,
+    ):
+        assert list(one(healthy)) == []
