@@ -184,6 +184,13 @@ async def try_need(house: House, flow: Flow) -> str:
     )
 
 
+def none_answers(house: House, tried: Mapping[Flow, str]) -> bool:
+    """Return whether no instance was answered by another one, of several that were tried."""
+    # Parts are on the machine, which no rule for forwarded packets separates from its instances.
+    between = [problem for flow, problem in tried.items() if flow.target in house.services]
+    return len(between) > 1 and all(between)
+
+
 def judge_needs(house: House, tried: Mapping[Flow, str]) -> tuple[bool, str]:
     """Return whether all needs of `try_needs` were answered, and a line about those that were not.
 
@@ -196,9 +203,7 @@ def judge_needs(house: House, tried: Mapping[Flow, str]) -> tuple[bool, str]:
             f"{len(tried)} of {len(tried)} answer" if tried else "not tried: services are down",
         )
     text = "; ".join(f"{flow.source} to {flow.target}: {why}" for flow, why in problems.items())
-    # Parts are on the machine, which no rule for forwarded packets separates from its instances.
-    between = {flow for flow in tried if flow.target in house.services}
-    if len(between) > 1 and between <= problems.keys():
+    if none_answers(house, tried):
         text = f"no instance reaches another: {next(iter(problems.values()))}"
     return False, ": ".join([text, *obstacles(house.machine.instances)[:1]])
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hearth import status
+from hearth.catalogue.house import Flow
 from hearth.smoke import test_network as smoke
 from hearth.smoke.hosts import Attempt
 from hearth.smoke.plugin import NotMeasured
@@ -87,9 +88,11 @@ def test_a_refusal_may_be_as_good_as_silence(monkeypatch: pytest.MonkeyPatch) ->
 def test_only_when_nothing_passes_no_other_test_is_worth_its_time(
     problems: Sequence[str], line: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flows = [SimpleNamespace(source="litellm", target=name) for name in ("ollama", "kokoro")]
-    house: Any = SimpleNamespace(flows=flows)
-    tried = {flow.target: problem for flow, problem in zip(flows, problems, strict=True)}
+    targets = ("ollama", "kokoro", "login")
+    flows = [Flow("litellm", name, "10.0.0.1", "10.0.0.2", 80) for name in targets]
+    house: Any = SimpleNamespace(flows=flows, services=dict.fromkeys(("ollama", "kokoro")))
+    # The last is a part: it is on the machine itself, and still answers.
+    tried = dict(zip(flows, (*problems, ""), strict=True))
     monkeypatch.setattr(status, "try_needs", lambda _: tried)
     monkeypatch.setattr(status, "judge_needs", lambda *_: (False, "nothing passes"))
     monkeypatch.setattr(smoke, "SETTLED_S", 0)
