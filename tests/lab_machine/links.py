@@ -11,7 +11,7 @@ from tests.lab_machine.model import Machine
 from tests.lab_machine.steps import remark
 
 TABLE = "inet hearth_lab"
-CACHE_PORT, UPSTREAMS_PORT = 3142, 8443
+CACHE_PORT, UPSTREAMS_PORT, SCRIPTED_PORT = 3142, 8443, 8480
 
 
 def ruleset(machines: Iterable[Machine]) -> str:

@@ -98,6 +98,7 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
         machine.outer_address,
     ]
     argv += ["--port", str(links.UPSTREAMS_PORT)]
+    argv += ["--scripted-port", str(links.SCRIPTED_PORT)]
     argv += ["--control-port", control(machine).rpartition(":")[2]]
     process.spawn(record, argv, log=log, env={"PYTHONPATH": str(root)})
     deadline = time.monotonic() + _ANSWER_S

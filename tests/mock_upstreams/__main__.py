@@ -72,6 +72,7 @@ def _server_options(options: argparse.Namespace) -> server.Options:
         address=options.address,
         port=options.port,
         control_port=options.control_port,
+        scripted_port=options.scripted_port,
         rate_bytes_per_s=options.rate_bytes_per_s,
     )
 
@@ -88,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--address", required=True, help="outer end of the lab's link, 10.99.0.1")
     serve.add_argument("--port", type=int, default=443)
     serve.add_argument("--control-port", type=int, help="loopback port for faults and requests")
+    serve.add_argument("--scripted-port", type=int, help="port of the scripted model, plain HTTP")
     serve.add_argument("--rate-bytes-per-s", type=int, default=0, help="0 is unlimited")
     return parser
 

@@ -12,7 +12,13 @@ from urllib.parse import quote
 import httpx
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+)
 from starlette.routing import Host, Route, Router
 
 from tests.mock_upstreams import files, names, registry
@@ -20,6 +26,7 @@ from tests.mock_upstreams.faults import Memory
 from tests.mock_upstreams.hugging_face import HuggingFace
 
 REGISTRY_S = 10.0
+PAGES = Path(__file__).parent / "pages"
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 PASSED_ON = ("content-type", "content-length", "docker-content-digest", "etag")
 
@@ -75,8 +82,14 @@ def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Star
         names.HUGGING_FACE_FILES: [
             Route("/xet-bridge-us/{key}/{digest}", hugging_face.stored, methods=reading)
         ],
+        **{name: [Route("/security.html", _page, methods=reading)] for name in names.PAGES},
     }
     return Starlette(routes=[Host(name, app=Router(routes)) for name, routes in hosts.items()])
+
+
+async def _page(request: Request) -> Response:
+    """Return the one page of a site, for agents that read pages."""
+    return FileResponse(PAGES / f"{request.url.hostname}.html", media_type="text/html")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,15 @@ HUGGING_FACE = "huggingface.co"
 # Hugging Face serves large files from this host, and small ones from the site itself.
 HUGGING_FACE_FILES = "cas-bridge.xethub.hf.co"
 
+# Pages that the agents' researcher reads in a lab.
+PAGES = ("www.openssh.com", "logging.apache.org")
+# No real server: the scripted model (scripted/), which a lab's house calls like an external one.
+SCRIPTED = "scripted-model.example.org"
+
 ALL = (
     *(GITHUB, GITHUB_ASSETS, GITHUB_ARCHIVES),
     *(REGISTRY, REGISTRY_BLOBS),
     *(HUGGING_FACE, HUGGING_FACE_FILES),
+    *PAGES,
+    SCRIPTED,
 )

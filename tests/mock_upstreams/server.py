@@ -32,18 +32,20 @@ from tests.mock_upstreams import (
     whisper,
 )
 from tests.mock_upstreams.faults import Asked, Fault, Memory, Pace
+from tests.mock_upstreams.scripted import server as scripted
 
 STOP_S = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Where to listen and how fast to be; port 0 takes a free one, control_port None has none."""
+    """Where to listen and how fast to be; port 0 takes a free one, None has none."""
 
     cache: Path
     address: str
     port: int = 443
     control_port: int | None = None
+    scripted_port: int | None = None
     rate_bytes_per_s: int = 0
 
 
@@ -121,6 +123,9 @@ async def serve(options: Options) -> None:
         if options.control_port is not None:
             loopback = stack.enter_context(listening("127.0.0.1", options.control_port))
             servers.append((_server(control(memory)), loopback))
+        if options.scripted_port is not None:
+            model = stack.enter_context(listening(options.address, options.scripted_port))
+            servers.append((_server(scripted.application()), model))
         await _run(servers)
 
 
