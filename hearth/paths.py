@@ -23,3 +23,5 @@ WATCH_STATE = Path("/var/lib/hearth/watch")
 # It loads that one again, and opens the rules of Docker.
 FIREWALL_WATCH_UNIT = "hearth-firewall-watch.service"
 WATCH_UNIT = "hearth-watch.service"
+# One line for each thing that an agent asked of the house.
+AUDIT_LOG = Path("/var/lib/hearth/broker/audit.jsonl")

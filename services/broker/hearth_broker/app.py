@@ -1,0 +1,161 @@
+"""The web application: MCP, POST and OpenAPI over one registry, and the pages of approvals."""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hearth.catalogue.house import House
+from hearth_serving.errors import ServiceError
+from hearth_serving.limits import Limits, read_body
+
+from .config import Config
+from .mcp_server import make_manager
+from .registry import CallError, Registry
+from .schemas import openapi
+from .verbs import Verb
+
+# A proposal has whole files; nothing else is nearly as long.
+BODY_BYTES = 1024 * 1024
+_LIMITS = Limits(body_bytes=BODY_BYTES, body_s=15)
+# Verbs wait in threads: as many as calls at once, and those that are late.
+_THREADS = 48
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+def create_app(
+    config: Config, house: House, verbs: Sequence[Verb], routes: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """Return the application; `routes` are pages that check for themselves who calls.
+
+    Everything else needs a consumer's key, except /health.
+
+    Raises:
+        OSError: the folder of the audit log cannot be written.
+    """
+    del house
+    registry = Registry(config, verbs)
+    manager = make_manager(registry, BODY_BYTES)
+    endpoints = Endpoints(registry)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        executor = ThreadPoolExecutor(max_workers=_THREADS)
+        asyncio.get_running_loop().set_default_executor(executor)
+        async with manager.run():
+            yield
+
+    app = Starlette(
+        routes=[
+            Route("/health", _health),
+            Route("/openapi.json", endpoints.document, methods=["GET"]),
+            Route("/v1/verbs/{name}", endpoints.call, methods=["POST"]),
+            Route("/mcp", _Keyed(registry, manager.handle_request)),
+            *routes,
+        ],
+        exception_handlers={
+            CallError: _call_error,
+            HTTPException: _http_error,
+            Exception: _other_error,
+        },
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.registry = registry
+    return app
+
+
+class Endpoints:
+    """The verbs over plain HTTP."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def document(self, request: Request) -> Response:
+        """Answer with the OpenAPI document of the verbs that the key opens."""
+        consumer = _consumer(self._registry, request)
+        return JSONResponse(openapi(self._registry.verbs_of(consumer)), headers=_NO_STORE)
+
+    async def call(self, request: Request) -> Response:
+        """Carry out one verb."""
+        consumer = _consumer(self._registry, request)
+        caller, name = (
+            self._registry.caller(consumer, request.headers),
+            request.path_params["name"],
+        )
+        try:
+            arguments = await _arguments(request)
+        except CallError as error:
+            self._registry.refuse(caller, name, error)
+            raise
+        reply = await self._registry.call(caller, name, arguments)
+        content = {"text": reply.text, "data": reply.data, "origin": reply.origin}
+        return JSONResponse(content, headers=_NO_STORE)
+
+
+class _Keyed:
+    """Lets only calls with a consumer's key through, and says whose it is."""
+
+    def __init__(self, registry: Registry, app: ASGIApp) -> None:
+        self._registry, self._app = registry, app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive)
+        consumer = _consumer(self._registry, request)
+        request.state.caller = self._registry.caller(consumer, request.headers)
+        await self._app(scope, receive, send)
+
+
+def _consumer(registry: Registry, request: Request) -> str:
+    peer = request.client.host if request.client else ""
+    return registry.consumer_of(request.headers.getlist("authorization"), peer)
+
+
+async def _arguments(request: Request) -> object:
+    try:
+        return json.loads(await read_body(request, _LIMITS) or b"{}")
+    except ServiceError as error:
+        status = error.status if error.status == 413 else 400
+        raise CallError(status, "too_large" if status == 413 else "bad_body", str(error)) from None
+    except (ValueError, RecursionError):
+        raise CallError(400, "bad_body", "the body is a JSON object") from None
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+def _error(status: int, text: str) -> JSONResponse:
+    headers = dict(_NO_STORE)
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status == 429:
+        headers["Retry-After"] = "5"
+    return JSONResponse({"error": {"message": text}}, status, headers=headers)
+
+
+async def _call_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, CallError)  # noqa: S101 - Starlette calls this for nothing else
+    return _error(error.status, str(error))
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - Starlette calls this for nothing else
+    texts = {405: "this address does not take that method"}
+    status = error.status_code
+    return _error(status, texts.get(status, "there is nothing at this address"))
+
+
+async def _other_error(_: Request, error: Exception) -> Response:
+    print(f"unexpected {type(error).__name__}", file=sys.stderr, flush=True)
+    return _error(503, "the broker failed: its journal has the reason")

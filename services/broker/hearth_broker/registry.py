@@ -1,0 +1,261 @@
+"""Carry out verbs: every way in leads here, to the same limits, rights and audit log."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import re
+import sys
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from hearth import audit
+from hearth.machine.engine import EngineError
+
+from .config import Config
+from .reads import Reads
+from .verbs import OUTSIDE, Call, RefusedError, Reply, Verb
+
+AUDIT, REPORTED = "audit.jsonl", 100
+# At once: of one consumer, and of all.
+CONSUMER_CALLS, CALLS = 8, 24
+# Calls within a minute, above which the log would forget its past for one caller's noise.
+PER_MINUTE, BAD_KEYS_PER_MINUTE = 300, 60
+_LINE = 400
+_SAID = re.compile(r"[^\w.:-]", re.ASCII)
+
+
+class CallError(Exception):
+    """One line for the caller, with its HTTP status, and its name in the audit log."""
+
+    def __init__(self, status: int, outcome: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.outcome = status, outcome
+
+
+@dataclass(slots=True)
+class _Minute:
+    """The calls of the last minute, and how many more were turned away without a line."""
+
+    most: int
+    times: deque[float]
+    silent: int = 0
+
+    def admit(self, now: float) -> bool:
+        """Return whether one more call is within the rate."""
+        while self.times and self.times[0] < now - 60:
+            self.times.popleft()
+        if len(self.times) >= self.most:
+            self.silent += 1
+            return False
+        self.times.append(now)
+        return True
+
+
+class Registry:
+    """All verbs of the broker, and who may use them."""
+
+    def __init__(
+        self, config: Config, verbs: Sequence[Verb], now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Open the audit log and the reads in the folder of `config`; OSError if that fails."""
+        self._consumers = config.consumers
+        self._verbs = {verb.name: verb for verb in verbs}
+        if len(self._verbs) != len(verbs):
+            raise ValueError("two verbs have the same name")
+        self._log: Path = config.state / AUDIT
+        self._reads = Reads(config.state)
+        self._now = now
+        self._running: Counter[str] = Counter()
+        self._rates: dict[str, _Minute] = {}
+        self.ended: Counter[tuple[str, str]] = Counter()
+        """How often each verb ended with each outcome."""
+
+    def verbs_of(self, consumer: str) -> list[Verb]:
+        """Return the verbs that a consumer may call."""
+        allowed = set(self._consumers[consumer].verbs)
+        return [verb for verb in self._verbs.values() if verb.name in allowed]
+
+    def consumer_of(self, authorization: Sequence[str], peer: str) -> str:
+        """Return whose key this is; raises CallError, with a line in the audit log, for no one's.
+
+        `peer` is the address of the caller, and `authorization` has all headers of that name.
+        """
+        scheme, _, sent = authorization[0].strip().partition(" ") if authorization else ("", "", "")
+        digest = hashlib.sha256(sent.strip().encode("utf-8", "surrogateescape")).hexdigest()
+        # All are compared, so that the time tells nothing about which of them is close.
+        found = [
+            name for name, one in self._consumers.items() if hmac.compare_digest(one.sha256, digest)
+        ]
+        # With two headers, a proxy before us may have checked the other one.
+        if found and scheme.lower() == "bearer" and len(authorization) == 1:
+            return found[0]
+        self._within_rate("", BAD_KEYS_PER_MINUTE, {"peer": peer})
+        what = "wrong key" if authorization else "no key"
+        text = f"{what}: send `Authorization: Bearer KEY` with a consumer's key"
+        self._record("refused", {"outcome": "bad_key", "status": 401, "peer": peer, "text": what})
+        raise CallError(401, "bad_key", text)
+
+    def caller(self, consumer: str, headers: Mapping[str, str]) -> Call:
+        """Return the call of a consumer, with what its headers say, cut and cleaned."""
+
+        def said(name: str) -> str:
+            return _SAID.sub("", headers.get(f"x-hearth-{name}", "")[:REPORTED])
+
+        return Call(consumer, agent=said("agent"), run=said("run"), chat=said("chat"))
+
+    async def call(self, caller: Call, name: str, arguments: object) -> Reply:
+        """Carry out one verb; one line of the audit log has what came of it.
+
+        Raises:
+            CallError: nothing was done, as far as the broker knows.
+        """
+        began = self._now()
+        self._within_rate(caller.consumer, PER_MINUTE, {"consumer": caller.consumer})
+        fields = {
+            "consumer": caller.consumer,
+            "agent": caller.agent,
+            "run": caller.run,
+            "chat": caller.chat,
+            "verb": name,
+            "arguments": arguments,
+        }
+        try:
+            verb = self._permitted(caller.consumer, name)
+            checked = _checked(verb, arguments)
+            reply = await self._within_limits(caller, verb, checked)
+        except CallError as error:
+            fields |= {"outcome": error.outcome, "status": error.status, "text": str(error)}
+            self._finish("refused", fields, began)
+            raise
+        fields |= {"outcome": "ok", "origin": reply.origin, "bytes": len(reply.text.encode())}
+        self._finish("call", fields, began)
+        return reply
+
+    def refuse(self, caller: Call, name: str, error: CallError) -> None:
+        """Write into the audit log that a call could not even be read."""
+        fields = {"consumer": caller.consumer, "verb": name, "text": str(error)}
+        self._record("refused", fields | {"outcome": error.outcome, "status": error.status})
+
+    def _permitted(self, consumer: str, name: str) -> Verb:
+        verb = self._verbs.get(name)
+        if verb is None:
+            raise CallError(404, "unknown_verb", f"there is no verb {name[:60]!r}")
+        if name not in self._consumers[consumer].verbs:
+            text = f"this key does not open {name}: `verbs` of {consumer} in consumers.yml says so"
+            raise CallError(403, "not_allowed", text)
+        return verb
+
+    async def _within_limits(self, caller: Call, verb: Verb, checked: Any) -> Reply:
+        """Run a verb, while no more than a few run, for as long as it may."""
+        if self._running[caller.consumer] >= CONSUMER_CALLS or self._running.total() >= CALLS:
+            raise CallError(429, "busy", "too many calls at once: wait for the end of one")
+        try:
+            # What cannot be written into the log must not happen.
+            audit.check(self._log)
+        except audit.AuditError as error:
+            raise CallError(503, "no_audit", str(error)) from None
+        self._running[caller.consumer] += 1
+        try:
+            return await self._run(caller, verb, checked)
+        finally:
+            self._running[caller.consumer] -= 1
+
+    async def _run(self, caller: Call, verb: Verb, checked: Any) -> Reply:
+        believed = self._consumers[caller.consumer].inside
+        try:
+            async with asyncio.timeout(verb.within_s):
+                if verb.kind == "change":
+                    caller = replace(caller, reads=self._reads.of(caller, believed))
+                reply = bounded(await verb.run(caller, checked), verb.text_bytes)
+        except TimeoutError:
+            text = f"{verb.name} took longer than {verb.within_s:g} s"
+            raise CallError(503, "late", text) from None
+        except RefusedError as error:
+            raise CallError(409, "refused", _one_line(error)) from None
+        except EngineError as error:
+            raise CallError(503, "failed", _one_line(error)) from None
+        except Exception as error:
+            _log_unexpected(verb.name, error)
+            text = f"{verb.name} failed: the journal of the broker has the reason"
+            raise CallError(503, "failed", text) from None
+        if reply.origin.startswith(OUTSIDE):
+            data = "" if reply.data is None else json.dumps(reply.data, ensure_ascii=False)
+            self._reads.note(caller, reply.origin, f"{reply.text}\n{data}".strip())
+        return reply
+
+    def _within_rate(self, who: str, most: int, fields: Mapping[str, Any]) -> None:
+        """Raise CallError above a rate of calls; one line in a minute counts them."""
+        rate = self._rates.setdefault(who, _Minute(most, deque()))
+        if rate.admit(self._now()):
+            if rate.silent:
+                count, rate.silent = rate.silent, 0
+                self._record("refused", {**fields, "outcome": "too_often", "calls": count})
+            return
+        if rate.silent == 1:
+            self._record("refused", {**fields, "outcome": "too_often", "status": 429})
+        raise CallError(429, "too_often", f"more than {most} calls in a minute: wait a little")
+
+    def _finish(self, event: str, fields: Mapping[str, Any], began: float) -> None:
+        known = fields["verb"] if fields["verb"] in self._verbs else ""
+        self.ended[known, fields["outcome"]] += 1
+        self._record(event, {**fields, "seconds": round(self._now() - began, 3)})
+
+    def _record(self, event: str, fields: Mapping[str, Any]) -> None:
+        try:
+            audit.record(event, fields, self._log)
+        except audit.AuditError as error:
+            # What happened is at least in the journal; the next call is refused.
+            print(error, file=sys.stderr, flush=True)
+            raise CallError(503, "no_audit", str(error)) from None
+
+
+def bounded(reply: Reply, most: int) -> Reply:
+    """Return a reply within its limits; what was cut says so."""
+    data = reply.data
+    if data is not None and len(json.dumps(data)) > most:
+        data = {"cut": f"the data were longer than {most} bytes"}
+    return replace(reply, text=cut(reply.text, most), data=data)
+
+
+def cut(text: str, most: int) -> str:
+    """Return the start of a text, at most so many bytes of it, and how much is missing."""
+    # A lone surrogate has no bytes, and no JSON either.
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= most:
+        return raw.decode()
+    end = f"\n[cut: {len(raw)} bytes, of which these are the first {most}]"
+    return raw[: most - len(end)].decode(errors="ignore") + end
+
+
+def _checked(verb: Verb, arguments: object) -> Any:
+    if not isinstance(arguments, Mapping):
+        raise CallError(400, "bad_arguments", f"{verb.name}: the arguments are a JSON object")
+    try:
+        # As JSON, because a list is a tuple's strict form there.
+        return verb.arguments.model_validate_json(json.dumps(arguments))
+    except pydantic.ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))[:80] or "arguments"
+        text = f"{verb.name}: {where}: {first['msg']}"
+        raise CallError(400, "bad_arguments", _one_line(text)) from None
+    except (ValueError, RecursionError):
+        raise CallError(400, "bad_arguments", f"{verb.name}: this is no JSON") from None
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())[:_LINE]
+
+
+def _log_unexpected(name: str, error: Exception) -> None:
+    """Log where an unexpected error came from; its own words may quote what nobody checked."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = " <- ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames[-4:]))
+    print(f"{name}: unexpected {type(error).__name__} at {at}", file=sys.stderr, flush=True)
