@@ -25,3 +25,5 @@ FIREWALL_WATCH_UNIT = "hearth-firewall-watch.service"
 WATCH_UNIT = "hearth-watch.service"
 # One line for each thing that an agent asked of the house.
 AUDIT_LOG = Path("/var/lib/hearth/broker/audit.jsonl")
+# Proposals that wait for a person, and the passkeys of the people who may approve.
+APPROVALS = Path("/var/lib/hearth/approvals")

@@ -27,6 +27,7 @@ _COMMANDS = {
     "restore": "backup:restore_backup",
     "remove": "remove:remove_service",
     "bench": "bench:app",
+    "approve": "approve:approve_change",
     "watch": "watch:watch_house",
     "lab": "lab:app",
     "kokoro-patch": "kokoro_patch:patch_server",

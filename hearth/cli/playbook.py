@@ -84,10 +84,12 @@ def run(
     console: Console,
     more: tuple[str, ...] = (),
     beside: Callable[[Display], None] | None = None,
+    described_by: Project | None = None,
 ) -> Steps:
     """Run site.yml with its full output in a log; return what it did, or raise PlaybookError.
 
-    `beside` is called every two seconds meanwhile, in a thread, and may print.
+    `beside` is called every two seconds meanwhile, in a thread, and may print. `described_by` has
+    another inventory than the project's own.
     """
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
@@ -100,6 +102,9 @@ def run(
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
     }
+    if described_by:
+        argv += ["--inventory", str(described_by.inventory / "machines.yml")]
+        variables["HEARTH_PROJECT"] = str(described_by.root)
     with display(console) as shown, _repeated(beside, shown):
         steps = Steps(shown, log, preview="--check" in more)
         shown.running.start(_START, "Ansible starts")

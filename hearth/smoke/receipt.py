@@ -239,10 +239,16 @@ def last_drill(receipt: Path) -> Drill | None:
         return None
 
 
-def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None]) -> Receipt:
+def run(
+    project: Project,
+    mark: str,
+    on_verdict: Callable[[Verdict, int], None],
+    words: Sequence[str] = (),
+) -> Receipt:
     """Run the smoke tests with `mark` and return their results.
 
     `on_verdict` is called with each verdict as soon as it is known, and with the total number.
+    With `words`, only the tests with one of them in their name run; none is an error.
     pytest's full output goes to the project's logs.
 
     Raises:
@@ -258,6 +264,7 @@ def run(project: Project, mark: str, on_verdict: Callable[[Verdict, int], None])
     machine = measured_machine()
     argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
     argv += ["--rootdir", str(project.root), "-m", mark]
+    argv += ["-k", " or ".join(words)] if words else []
     limit_s = time_limit(RECEIPT_FOLDER / "receipt.json") + (DRILL_S if "drill" in mark else 0)
     argv += ["-p", "hearth.smoke.plugin", "--hearth-events=/dev/fd/{fd}"]
     argv += [f"--hearth-limit={limit_s:.0f}"]

@@ -1,0 +1,291 @@
+"""A change of `inventory/local`: what it may contain, and what would follow from it.
+
+The proposed files are laid over a copy of the inventory; the real one is only read.
+"""
+
+import contextlib
+import difflib
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hearth.approvals import ApprovalError
+from hearth.approvals.actions import Change
+from hearth.approvals.arguments import NewFiles
+from hearth.approvals.characters import hidden
+from hearth.approvals.proposal import Section
+from hearth.approvals.taint import known_words
+from hearth.catalogue import Catalogue, CatalogueError
+from hearth.catalogue.schema import ServiceRecord
+from hearth.paths import HOUSE_FILE
+from hearth.project import Project
+
+LOCAL = "local"
+SECRETS = "secrets.yml"
+_SECTION_CHARACTERS = 48 * 1024
+# What a run reads of the project, besides the inventory.
+_CODE = ("ansible", "hearth", "requirements", "roles", "services", "scripts")
+_CODE_FILES = ("site.yml", "ansible.cfg")
+_LINKED = (".hearth", "requirements", "roles")
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What `site.yml --check --diff` reports: how many tasks would change something, and what."""
+
+    changed: int
+    lines: str
+    diff: str
+
+
+def plan(
+    project: Project, arguments: NewFiles, preview: Callable[[Project, Project], Preview]
+) -> Change:
+    """Return what these files would change in the house.
+
+    `preview` runs the playbook of the first project in check mode with the inventory of the second.
+
+    Raises:
+        ApprovalError: the files may not be proposed, are not valid, or change nothing.
+    """
+    _refuse_hidden(arguments)
+    new = arguments.texts
+    old = {name: _text(project, name) for name in new}
+    if old == new:
+        raise ApprovalError("these files are in inventory/local already: nothing would change")
+    # Before anything is looked at: what changes meanwhile makes the proposal void.
+    depends = base(project)
+    with overlaid(project, new) as other:
+        shown = compare(_catalogue(project, ""), _catalogue(other, "the proposed "))
+        try:
+            other.house()
+        except CatalogueError as error:
+            raise ApprovalError(f"the proposed inventory is not valid: {error}") from error
+        found = preview(project, other)
+    sections = _sections(arguments, old, new, shown, found)
+    added = {f"files.{name}": _added(old[name], new[name]) for name in new}
+    words = known_words([_read(path) for path in _files(project.inventory)])
+    summary = f"change {', '.join(sorted(new))} in inventory/local: {found.changed} tasks"
+    return Change(summary, sections, depends, {**added, "why": arguments.why}, words)
+
+
+def base(project: Project) -> dict[str, str]:
+    """Return digests of the inventory, the project's code, and the house as last converged."""
+    code = [path for folder in _CODE for path in (project.root / folder).rglob("*")]
+    code += [project.root / name for name in _CODE_FILES]
+    return {
+        "inventory": _digest(project.inventory, _files(project.inventory)),
+        "code of Hearth": _digest(
+            project.root, [path for path in code if "__pycache__" not in path.parts]
+        ),
+        "house as last converged": _digest(HOUSE_FILE.parent, [HOUSE_FILE]),
+    }
+
+
+def _digest(root: Path, paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in paths if path.is_file()):
+        name = str(path.relative_to(root)).encode()
+        content = hashlib.sha256(path.read_bytes()).hexdigest().encode()
+        digest.update(b"%d %s %s\n" % (len(name), name, content))
+    return digest.hexdigest()
+
+
+def _files(inventory: Path) -> list[Path]:
+    """Return the files that describe the house; the secrets are encrypted, and not among them."""
+    return [
+        path
+        for path in sorted(inventory.rglob("*"))
+        if path.is_file() and path.name != SECRETS and "__pycache__" not in path.parts
+    ]
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def target(project: Project, name: str) -> Path:
+    """Return the file of this name in inventory/local; one that leads elsewhere is refused."""
+    path = project.inventory / LOCAL / name
+    if path.is_symlink():
+        raise ApprovalError(f"inventory/local/{name} is a link: change the file that it names")
+    return path
+
+
+def _text(project: Project, name: str) -> str:
+    path = target(project, name)
+    return _read(path) if path.exists() else ""
+
+
+def _refuse_hidden(arguments: NewFiles) -> None:
+    for name, text in {"why": arguments.why, **arguments.texts}.items():
+        if problem := next(hidden(text), None):
+            raise ApprovalError(f"{name}: {problem}: a person could not see it")
+
+
+@contextlib.contextmanager
+def overlaid(project: Project, files: Mapping[str, str]) -> Iterator[Project]:
+    """Give a copy of the project's inventory with these files in `local`; it is removed then."""
+    state = project.root / ".hearth"
+    state.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="proposal-", dir=state) as folder:
+        root = Path(folder)
+        shutil.copytree(
+            project.inventory,
+            root / "inventory",
+            ignore=shutil.ignore_patterns(SECRETS, "__pycache__"),
+        )
+        if (secrets := project.inventory / SECRETS).exists():
+            (root / "inventory" / SECRETS).symlink_to(secrets)
+        for name in _LINKED:
+            (root / name).symlink_to(project.root / name)
+        local = root / "inventory" / LOCAL
+        local.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (local / name).write_text(text, encoding="utf-8")
+        yield Project(root)
+
+
+def _catalogue(project: Project, whose: str) -> Catalogue:
+    try:
+        return project.catalogue()
+    except CatalogueError as error:
+        raise ApprovalError(f"{whose or 'the '}inventory is not valid: {error}") from error
+
+
+def compare(before: Catalogue, after: Catalogue) -> list[str]:
+    """Return a line for each new right or risk; what an agent may not propose is refused."""
+    if before.parts != after.parts:
+        raise ApprovalError("parts run on the machine itself: a person edits them")
+    if before.providers != after.providers:
+        raise ApprovalError("providers get keys and prompts: a person edits them")
+    roles = {one.role or name for name, one in before.services.items()}
+    lines = []
+    for name, new in after.services.items():
+        old = before.services.get(name)
+        if new != old:
+            _refuse_record(name, old, new, roles)
+            lines += _service_lines(name, old, new)
+    lines += [f"{name} is no longer a service" for name in before.services.keys() - after.services]
+    for name, alias in after.aliases.items():
+        was = before.aliases.get(name)
+        if alias.cloud and not (was and was.cloud):
+            lines.append(f"requests to the alias {name} may leave the house, to the cloud")
+    for name, model in after.models.items():
+        if name not in before.models and model.download:
+            lines.append(f"the model {name} is downloaded: {model.download}")
+    return lines
+
+
+def _refuse_record(
+    name: str, old: ServiceRecord | None, new: ServiceRecord, roles: set[str]
+) -> None:
+    """Refuse what would reach outside of the service's own instance."""
+    if (new.role or name) not in roles:
+        raise ApprovalError(f"{name}: no service of this house has the role {new.role or name}")
+    folders = {item.from_folder for item in (old.data if old else ())}
+    if any(item.from_folder and item.from_folder not in folders for item in new.data):
+        raise ApprovalError(f"{name}: a person decides which folders of the machine it gets")
+    if "any" in new.egress and new.egress != (old.egress if old else ()):
+        raise ApprovalError(f"{name}: a person decides who may reach the whole internet")
+
+
+_AUTH = {
+    "own": "with the program's own login",
+    "key": "with a consumer's key",
+    "house": "with the house's password",
+    "lan": "open to every device on the LAN",
+}
+
+
+def _service_lines(name: str, old: ServiceRecord | None, new: ServiceRecord) -> list[str]:
+    """Return what a person should see of a record at once, beside the diff."""
+    says: dict[str, Callable[[Any], str]] = {
+        "runtime": lambda value: f"runs by {value}" + (f", at {new.url}" if new.url else ""),
+        "url": lambda value: f"is the server at {value}: requests of the house go there",
+        "egress": lambda value: f"may connect to {_list(value)} on the internet",
+        "needs": lambda value: f"may call {_list(value)}",
+        "publish": _published,
+        "publish_tcp": _ports,
+        "packages": lambda value: f"gets the Debian packages {_list(value)}",
+        "sources": lambda value: f"gets the downloads {_list(value)}",
+        "programs": lambda value: f"sees the programs {_list(value)}",
+        "settings": lambda value: f"runs with the settings {dict(value)}",
+        "secrets": lambda value: f"gets the secrets {_list(value)}",
+        "offers": lambda value: f"serves the house's {_list(value)}",
+        "gpu": lambda value: f"uses the graphics card: {value}",
+        "enabled": lambda value: "is turned on" if value else "is turned off",
+        "present": lambda value: "is there" if value else "is removed with every trace but data",
+    }
+    # A new service is compared with one that says nothing.
+    plain = old or ServiceRecord(summary=new.summary, health=new.health)
+    lines = [] if old else [f"{name} is a new service, with the role {new.role or name}"]
+    return lines + [
+        f"{name} {say(getattr(new, field))}"
+        for field, say in says.items()
+        if getattr(new, field) != getattr(plain, field)
+    ]
+
+
+def _list(values: Any) -> str:
+    return ", ".join(str(one) for one in values) or "nothing"
+
+
+def _published(sites: Any) -> str:
+    named = [f"{site} ({_AUTH[record.auth]})" for site, record in sites.items()]
+    return f"is published as {_list(named)}"
+
+
+def _ports(ports: Any) -> str:
+    named = [f"{port} to {_list(callers)}" for port, callers in ports.items()]
+    return f"opens ports of this machine: {_list(named)}"
+
+
+def _sections(
+    arguments: NewFiles,
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    shown: list[str],
+    found: Preview,
+) -> tuple[Section, ...]:
+    decides = "the smoke tests about " + ", ".join(arguments.checks)
+    end = (
+        f"The files are written, `hearth check` and the playbook run, and then "
+        f"{decides if arguments.checks else 'all smoke tests'} decide. If anything is red, the "
+        "old files are put back and the playbook runs again."
+    )
+    return (
+        Section("Why, in the agent's words", arguments.why, author="agent"),
+        *([Section("Note", "\n".join(shown), "warning")] if shown else []),
+        *(
+            Section(f"inventory/local/{name}", _diff(name, old[name], new[name]), "diff", "agent")
+            for name in sorted(new)
+        ),
+        Section("What would change in the house", _cut(found.lines)),
+        *([Section("Files in the house", _cut(found.diff), "diff")] if found.diff else []),
+        Section("What will be done", end),
+    )
+
+
+def _diff(name: str, old: str, new: str) -> str:
+    lines = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"{name} now", f"{name} proposed", lineterm=""
+    )
+    # Whole: what a person does not see, nobody approved.
+    return "\n".join(lines)
+
+
+def _added(old: str, new: str) -> str:
+    lines = difflib.ndiff(old.splitlines(), new.splitlines())
+    return "\n".join(line[2:] for line in lines if line.startswith("+ "))
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _SECTION_CHARACTERS:
+        return text
+    left = len(text) - _SECTION_CHARACTERS
+    return f"{text[:_SECTION_CHARACTERS]}\n… {left} more characters are not shown"
