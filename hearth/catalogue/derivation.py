@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from hearth.catalogue import house, naming, schema
 from hearth.catalogue.records import Catalogue
+from hearth.catalogue.values import ANY
 
 _HTTPS_PORT = 443
 _LOOPBACK = "127.0.0.1"
@@ -156,6 +157,7 @@ def _service(
         "on": record.on or machine.name,
         "url": url,
         "needs": needs,
+        "anywhere": ANY in values["egress"],
     }
     return house.Service(
         **(values | derived),
@@ -435,7 +437,7 @@ def _egress(services: Mapping[str, house.Service]) -> tuple[house.Egress, ...]:
 
 
 def _split(egress: Iterable[str]) -> Iterable[tuple[str, str, str]]:
-    return (entry.partition(":") for entry in egress)
+    return (entry.partition(":") for entry in egress if entry != ANY)
 
 
 def _is_address(text: str) -> bool:

@@ -69,6 +69,7 @@ class Service(schema.ServiceRecord):
     """One program in its instance; an external one has only url, health and publish.
 
     `needs` has the names of services that are on, `programs` all folders that its instance sees.
+    One with egress to every public address goes `anywhere`; House.egress has only names.
     One in the `background` is not needed for the first answer of a new house.
     """
 
@@ -79,6 +80,7 @@ class Service(schema.ServiceRecord):
     unit: str
     host_name: str
     url: str
+    anywhere: bool = False
     sites: tuple[Site, ...]
     volumes: tuple[Volume, ...]
     weights: tuple[Weights, ...] = ()

@@ -356,7 +356,7 @@ def settings(catalogue: Catalogue, roles: Path) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
     *(names, unique, one_machine, references, needs, cycles, fields, memory, secrets, versions),
-    *(rules_net.ranges, rules_net.addresses, rules_net.sites),
+    *(rules_net.ranges, rules_net.addresses, rules_net.anywhere, rules_net.sites),
     *(rules_models.providers, rules_models.models, rules_models.handed_in),
     *(rules_models.aliases, rules_models.routes, rules_models.own_keys, rules_models.opened),
 )

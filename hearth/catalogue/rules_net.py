@@ -8,6 +8,7 @@ from itertools import islice
 
 from hearth.catalogue.naming import LABEL
 from hearth.catalogue.records import Catalogue, Finding
+from hearth.catalogue.values import ANY
 
 _NARROWEST = 28
 # Private ranges that few routers hand out.
@@ -82,6 +83,26 @@ def _own_block(catalogue: Catalogue, name: str, known: dict[str, IPv4Address]) -
 def another(example: object) -> str:
     """Suggest another value."""
     return f"choose another, e.g. {example}"
+
+
+def anywhere(catalogue: Catalogue) -> Iterator[Finding]:
+    """One service at most reaches all of the internet, and it knows nothing worth sending there."""
+    first: str | None = None
+    for name, record in catalogue.services.items():
+        if not (record.here and record.present and ANY in record.egress):
+            continue
+        key, text = ("services", name, "egress"), f"{name}.egress {ANY}"
+        if first:
+            where = catalogue.at("services", first, "egress")
+            yield key, f"{text} is also {first}'s ({where}); only one service may have it"
+        first = first or name
+        for field in ("needs", "secrets", "publish", "publish_tcp", "scrapes"):
+            if getattr(record, field):
+                why = f"is only for a service without {field}"
+                yield key, f"{text} {why}; remove {field}, or write host names"
+        if name in catalogue.consumers:
+            where = catalogue.at("consumers", name)
+            yield key, f"{text} is only for a service without a key ({where}); write host names"
 
 
 def sites(catalogue: Catalogue) -> Iterator[Finding]:

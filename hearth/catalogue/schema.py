@@ -46,6 +46,13 @@ Destination = Annotated[
     str,
     Form("a host name, such as `example.org` or `mail.example.org:587`", values.destination),
 ]
+Destinations = Annotated[
+    tuple[Destination, ...],
+    BeforeValidator(values.destinations),
+    Field(
+        description="`any`, or a list of host names such as `example.org` or `mail.example.org:587`"
+    ),
+]
 Url = Annotated[
     str,
     Form(
@@ -304,9 +311,10 @@ class ServiceRecord(PartRecord):
     """The instance's address, inside the machine's range; required unless external."""
     paths: tuple[Route, ...] = ()
     """The only paths that other services may call, enforced by a proxy in the instance."""
-    egress: tuple[Destination, ...] = ()
+    egress: Destinations = ()
     """Hosts on the internet that it may connect to while it runs, on port 443 or another:
-    `mail.example.org:587`."""
+    `mail.example.org:587`. `any` is every public address on ports 80 and 443, for one service
+    without needs, secrets and names on the LAN."""
     publish_tcp: Mapping[PublishedPort, tuple[Callers, ...]] = field(default_factory=dict)
     """Ports forwarded from the LAN, each with the addresses that may connect."""
     health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]

@@ -68,12 +68,25 @@ def network(text: str) -> str:
     return str(IPv4Network(text))
 
 
+ANY = "any"
+"""The egress to every public address."""
+
+
 def destination(text: str) -> str:
-    """Accept a host name, with or without a port."""
+    """Accept a host name, with or without a port, or `any`."""
+    if text == ANY:
+        return text
     host, colon, port = text.partition(":")
     if not naming.HOST.fullmatch(host) or (colon and not 0 < int(port) <= 65535):
         raise ValueError(text)
     return text
+
+
+def destinations(value: object) -> object:
+    """Return the word `any` as a list of it; the rest is checked later."""
+    items = [value] if value == ANY else value
+    # In strict mode a list is a tuple only while no function has seen it.
+    return tuple(items) if isinstance(items, list) else items
 
 
 def domain(text: str) -> str:
