@@ -138,7 +138,12 @@ def _variables(
         **read(ROLES / role / "defaults/main.yml"),
         **read(ROLES / role / "vars/main.yml"),
         "house": house,
-        "machine_facts": {"lan_interface": "lan0", "lan_address": "192.0.2.10", "upstream_dns": []},
+        "machine_facts": {
+            "lan_interface": "lan0",
+            "lan_address": "192.0.2.10",
+            "lan_networks": ["192.0.2.0/24"],
+            "upstream_dns": [],
+        },
         "machine_accelerators": dict.fromkeys(house["services"], accelerator),
         "service_machine": "house",
         "playbook_dir": str(ROOT),

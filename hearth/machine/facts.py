@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,6 +65,7 @@ class Facts:
     upstream_dns: tuple[str, ...]
     graphics: Graphics
     upstream_known: Known = "known"
+    lan_networks: tuple[str, ...] = ()
 
 
 def read_facts(record: Machine, root: Path = Path("/")) -> Facts:
@@ -83,6 +84,7 @@ def read_facts(record: Machine, root: Path = Path("/")) -> Facts:
         lan_address=address,
         upstream_dns=servers,
         upstream_known=known,
+        lan_networks=networks_of(interface),
         graphics=graphics(root),
     )
 
@@ -163,6 +165,18 @@ def address_of(interface: str) -> str:
         if (entry["family"], entry["scope"]) == ("inet", "global"):
             return str(entry["local"])
     raise FactsError(f"interface {interface} has no IPv4 address; give it one, or name another")
+
+
+def networks_of(interface: str) -> tuple[str, ...]:
+    """Return the IPv4 networks at an interface, which is usually one."""
+    found = [
+        IPv4Interface(f"{entry['local']}/{entry['prefixlen']}").network
+        for link in ip("address", "show")
+        if link["ifname"] == interface
+        for entry in link.get("addr_info", [])
+        if entry["family"] == "inet"
+    ]
+    return tuple(dict.fromkeys(map(str, found)))
 
 
 def addresses(interface: str | None = None) -> list[str]:

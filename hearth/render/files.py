@@ -1,8 +1,9 @@
 """Data for the machine's own programs: login, trust page, puller, firewall, resolver."""
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from ipaddress import IPv4Network, collapse_addresses
 from typing import Any
 
 from hearth.catalogue.house import DEFAULT_CONTEXT_TOKENS, House, Service, Site
@@ -160,6 +161,23 @@ def health_at(service: Service, address: str = "") -> dict[str, Any]:
         "within_s": health.within_s,
         "ready_s": health.ready_s,
     }
+
+
+# https://www.iana.org/assignments/iana-ipv4-special-registry, multicast, and relays from 6to4.
+NOT_PUBLIC = (
+    *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16"),
+    *("172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16"),
+    *("198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3"),
+)
+
+
+def not_public(house: House, lan_networks: Sequence[str] = ()) -> list[str]:
+    """Return the networks that a service with egress to everywhere does not reach.
+
+    An inventory may give the house a range that is not private, and so may a LAN.
+    """
+    networks = map(IPv4Network, (*NOT_PUBLIC, house.machine.instances, *lan_networks))
+    return [str(network) for network in collapse_addresses(networks)]
 
 
 def egress_sets(house: House) -> list[dict[str, Any]]:

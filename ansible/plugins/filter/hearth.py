@@ -175,6 +175,7 @@ class FilterModule:
             files.egress_sets,
             files.forwarded_ports,
             files.login_config,
+            files.not_public,
             files.puller_models,
             gateway.gateway_files,
             gateway.litellm_config,
