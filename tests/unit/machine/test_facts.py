@@ -45,7 +45,8 @@ def link(name: str, *addresses: str) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [{"family": "inet6", "local": "fe80::1", "scope": "link"}]
     for address in addresses:
         family = "inet6" if ":" in address else "inet"
-        rows.append({"family": family, "local": address, "scope": "global"})
+        length = 64 if ":" in address else 24
+        rows.append({"family": family, "local": address, "scope": "global", "prefixlen": length})
     return {"ifname": name, "addr_info": rows}
 
 
@@ -79,6 +80,7 @@ def test_a_whole_machine_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert (read.debian, facts.cpu_name(root)) == ("13", "AMD Ryzen 7: the quick one")
     assert read.memory_bytes == 16384000 * 1024
     assert (read.lan_interface, read.lan_address) == ("lan0", "192.0.2.10")
+    assert read.lan_networks == ("192.0.2.0/24",)
     assert read.upstream_dns == ("192.0.2.1", "192.0.2.2")
     assert read.graphics.render_nodes == ("/dev/dri/renderD128",)
     assert read.graphics.nvidia_card

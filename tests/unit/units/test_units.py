@@ -231,6 +231,7 @@ def complaints(path: Path) -> list[str]:
 def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
     assert sorted(path.stem for path in units) == [
         "alertmanager",
+        "fetcher",
         "hearth-blackbox-exporter",
         "hearth-caddy",
         "hearth-dnsmasq",
