@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from hearth.catalogue import house, naming, schema
+from hearth.catalogue import house, naming, rules_agents, rules_models, schema
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.values import ANY
 
@@ -18,7 +18,7 @@ _MEMORY_PER_DOWNLOAD = 1.2
 # An external server has none of these, and no links to the services that serve models.
 _OF_INSTANCES = (
     *("packages", "sources", "programs", "address", "port", "metrics_port", "paths", "needs"),
-    *("egress", "publish_tcp", "gpu", "limits", "data", "scrapes"),
+    *("uses", "egress", "publish_tcp", "gpu", "limits", "data", "scrapes"),
 )
 
 
@@ -39,17 +39,23 @@ def derive(
         for name, record in catalogue.services.items()
         if record.runs and not (record.enabled == "auto" and not has(record.gpu))
     }
+    made = _made_parts(catalogue, on)
     needs = {name: _resolved_needs(record, on) for name, record in on.items()}
     order = _order(needs)
     urls = {name: _url(record) for name, record in on.items()}
     models = {name: _model(catalogue, name, urls, given_secrets, has) for name in catalogue.models}
     services = {
         name: _with_models(
-            _service(machine, name, on[name], needs[name], order[name]), catalogue, models
+            replace(
+                _service(machine, name, on[name], needs[name], order[name]),
+                calls=_resolved_needs(on[name], made),
+            ),
+            catalogue,
+            models,
         )
         for name in sorted(on, key=order.__getitem__)
     }
-    parts = {name: _part(machine, name, record, on) for name, record in catalogue.parts.items()}
+    parts = {name: _part(machine, name, record, on) for name, record in made.items()}
     consumers = _consumers(catalogue)
     # Where a part's metrics are: instances reach the resolver's address over their own links.
     metrics = [
@@ -57,23 +63,33 @@ def derive(
         for name, part in parts.items()
         if part.metrics_port
     ]
-    flows = _flows(services, metrics)
+    serving = {name: part for name, part in parts.items() if part.serves}
+    flows = _flows(services, metrics, serving)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
+    sites = tuple(site for owner in owners for site in owner.sites)
+    at = {owner.name: owner.url for owner in owners if owner.url}
     whole = house.House(
         machine=machine,
         services=services,
         parts=parts,
         flows=flows,
-        forbidden=_forbidden(services, metrics, flows),
+        forbidden=_forbidden(services, [*metrics, *map(_target, serving.values())], flows),
         egress=_egress(services),
         published_ports=tuple(
             (service.address, service.port)
             for service in services.values()
             if service.address and service.port and any(site.upstream for site in service.sites)
         ),
-        sites=tuple(site for owner in owners for site in owner.sites),
+        sites=tuple(_with_routes(site, at) for site in sites),
         models=models,
         aliases={name: _alias(name, r, models) for name, r in catalogue.aliases.items()},
+        agents={
+            name: house.Agent(
+                **(house.values_of(record) | {"title": record.title or _title(name)}), name=name
+            )
+            for name, record in catalogue.agents.items()
+        },
+        agent_limits=catalogue.agent_limits.get("agent_limits", schema.AgentLimitsRecord()),
         consumers=consumers,
         secrets={
             **{name: kind for owner in owners for name, kind in owner.secrets.items()},
@@ -108,9 +124,28 @@ def _needed_first(whole: house.House) -> set[str]:
     return serving | {service.name for service in whole.offering("models")}
 
 
+def _made_parts(
+    catalogue: Catalogue, on: Mapping[str, schema.ServiceRecord]
+) -> dict[str, schema.PartRecord]:
+    """Return the parts of this house: one that serves others only where one of them is there."""
+    wanted = {
+        name for record in on.values() for n in record.needs for name in naming.alternatives(n)
+    }
+    for name, consumer in catalogue.consumers.items():
+        if name not in catalogue.services:
+            wanted |= {*consumer.services}
+    return {n: part for n, part in catalogue.parts.items() if not part.serves or n in wanted}
+
+
+def _title(name: str) -> str:
+    """Write a name as people would."""
+    return name.replace("_", " ").capitalize()
+
+
 def _resolved_needs(record: schema.PartRecord, on: Iterable[str]) -> tuple[str, ...]:
-    """Return the first enabled alternative of every need."""
-    enabled = [[name for name in naming.alternatives(need) if name in on] for need in record.needs]
+    """Return the first enabled alternative of every need, and what a service uses."""
+    wanted = (*record.needs, *(record.uses if isinstance(record, schema.ServiceRecord) else ()))
+    enabled = [[name for name in naming.alternatives(need) if name in on] for need in wanted]
     return tuple(names[0] for names in enabled if names)
 
 
@@ -321,13 +356,15 @@ def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Mod
 def _part(
     machine: house.Machine, name: str, record: schema.PartRecord, on: Iterable[str]
 ) -> house.Part:
-    url = f"http://{_LOOPBACK}:{record.port}" if record.port else None
+    address = machine.resolver_address if record.serves else _LOOPBACK
+    url = f"http://{address}:{record.port}" if record.port else None
     derived = {"role": record.role or name, "needs": _resolved_needs(record, on)}
     return house.Part(
         **(house.values_of(record) | derived),
         name=name,
         # Debian's packages have units without the prefix.
         unit=f"hearth-{naming.hyphens(name)}.service",
+        address=machine.resolver_address if record.serves else None,
         url=url,
         sites=_sites(machine, name, url, record),
     )
@@ -345,9 +382,23 @@ def _sites(
             service=owner,
             upstream=f"{urlsplit(url).hostname}:{_port(url)}" if url else None,
             upstream_url=url,
+            checks_keys=record.serves or _checks_keys(record),
         )
         for label, site in record.publish.items()
     )
+
+
+def _checks_keys(record: schema.PartRecord) -> bool:
+    """Return whether a service distinguishes its callers by their keys."""
+    return isinstance(record, schema.ServiceRecord) and not rules_models.CHECKING.isdisjoint(
+        record.offers
+    )
+
+
+def _with_routes(site: house.Site, urls: Mapping[str, str]) -> house.Site:
+    """Return a site with the URLs of its routes; what is not there has none."""
+    found = {path: urls[target] for path, target in site.routes.items() if target in urls}
+    return replace(site, routed=found)
 
 
 def _port(url: str) -> int:
@@ -364,6 +415,7 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
             summary=record.summary,
             services=tuple(name for name in record.services if name not in gone),
             models=record.models,
+            verbs=rules_agents.verbs_of(record.verbs),
             secret=f"consumer_{name}",
             inside=name in catalogue.services,
         )
@@ -376,8 +428,14 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
 _Target = tuple[str, str, int | None]
 
 
+def _target(part: house.Part) -> _Target:
+    return part.name, part.address or "", part.port
+
+
 def _flows(
-    services: Mapping[str, house.Service], metrics: Iterable[_Target]
+    services: Mapping[str, house.Service],
+    metrics: Iterable[_Target],
+    serving: Mapping[str, house.Part],
 ) -> tuple[house.Flow, ...]:
     """List every allowed connection from services: needs, and metrics for the scraper."""
     own = [(name, _address(service), service.metrics_port) for name, service in services.items()]
@@ -386,6 +444,7 @@ def _flows(
         for source in services.values()
         for target in [
             *((n, _address(services[n]), _port(services[n].url)) for n in source.needs),
+            *(_target(serving[name]) for name in source.calls),
             *((*own, *metrics) if source.scrapes else ()),
         ]
     )

@@ -6,7 +6,7 @@ Each type adds what is derived to its record; fields with another meaning are wr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from hearth.catalogue import schema
@@ -39,7 +39,8 @@ class Volume(schema.DataRecord):
 class Site(schema.PublishRecord):
     """One name on the LAN; `upstream` (host:port) answers it.
 
-    A `plain` one answers without HTTPS as well, and at the machine's bare address.
+    A `plain` one answers without HTTPS as well, and at the machine's bare address. `routed` has the
+    URL that answers each path instead. A program that `checks_keys` gets them.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Site(schema.PublishRecord):
     service: str
     upstream: str | None
     upstream_url: str | None
+    checks_keys: bool = False
+    routed: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,10 @@ class Weights:
 class Service(schema.ServiceRecord):
     """One program in its instance; an external one has only url, health and publish.
 
-    `needs` has the names of services that are on, `programs` all folders that its instance sees.
-    One with egress to every public address goes `anywhere`; House.egress has only names.
-    One in the `background` is not needed for the first answer of a new house.
+    `needs` has the names of services that are on, with those that it `uses`, and `calls` those of
+    parts; `programs` are all folders that its instance sees. One with egress to every public
+    address goes `anywhere`; House.egress has only names. One in the `background` is not needed for
+    the first answer of a new house.
     """
 
     name: str
@@ -85,6 +89,7 @@ class Service(schema.ServiceRecord):
     volumes: tuple[Volume, ...]
     weights: tuple[Weights, ...] = ()
     start_order: int
+    calls: tuple[str, ...] = ()
     background: bool = False
 
 
@@ -92,13 +97,15 @@ class Service(schema.ServiceRecord):
 class Part(schema.PartRecord):
     """What runs on the machine itself; `url` is on the machine's loopback.
 
-    Its metrics are at the resolver's address, which the scraper's instance reaches. `needs` has the
-    names of services that are on; the firewall opens them to the user named like the unit.
+    One that `serves` is at the resolver's address instead, which instances reach. Metrics are
+    there, too. `needs` has the names of services that are on; the firewall opens them to the user
+    named like the unit.
     """
 
     name: str
     role: str
     unit: str
+    address: str | None = None
     url: str | None
     sites: tuple[Site, ...]
 
@@ -167,10 +174,19 @@ class Alias(schema.AliasRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agent(schema.AgentRecord):
+    """One agent of the team, with its title."""
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer(schema.ConsumerRecord):
     """Who holds a key: `models` is a list of names or `all`, `secret` names the key.
 
-    One that is a service of this house is `inside`: the reverse proxy rejects its key.
+    One that is a service of this house is `inside`: the reverse proxy rejects its key. `verbs` has
+    the names of verbs only.
     """
 
     name: str
@@ -213,6 +229,8 @@ class House:
     sites: tuple[Site, ...]
     models: Mapping[str, Model]
     aliases: Mapping[str, Alias]
+    agents: Mapping[str, Agent]
+    agent_limits: schema.AgentLimitsRecord
     consumers: Mapping[str, Consumer]
     secrets: Mapping[str, str]
     sources: Mapping[str, Source]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -33,6 +34,10 @@ SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
         "providers": ("providers", schema.ProviderRecord),
     },
     "aliases": {"aliases": ("aliases", schema.AliasRecord)},
+    "agents": {
+        "agents": ("agents", schema.AgentRecord),
+        "agent_limits": ("agent_limits", schema.AgentLimitsRecord),
+    },
     "sources.lock": {
         "sources": ("sources", schema.SourceRecord),
         "models": ("manifests", schema.Digest),
@@ -41,6 +46,8 @@ SECTIONS: dict[str, dict[str, tuple[str, Any]]] = {
     "minimum_versions": {"minimum_versions": ("minimum_versions", schema.MinimumVersionRecord)},
 }
 FILES = tuple(SECTIONS)
+# Sections that are one record, not names of records.
+_SINGLE = frozenset({"agent_limits"})
 
 
 @dataclass(slots=True)
@@ -54,6 +61,8 @@ class Catalogue:
     models: dict[str, schema.ModelRecord] = field(default_factory=dict)
     providers: dict[str, schema.ProviderRecord] = field(default_factory=dict)
     aliases: dict[str, schema.AliasRecord] = field(default_factory=dict)
+    agents: dict[str, schema.AgentRecord] = field(default_factory=dict)
+    agent_limits: dict[str, schema.AgentLimitsRecord] = field(default_factory=dict)
     sources: dict[str, schema.SourceRecord] = field(default_factory=dict)
     manifests: dict[str, str | None] = field(default_factory=dict)
     mirrors: dict[str, str] = field(default_factory=dict)
@@ -73,7 +82,9 @@ class Catalogue:
                 node = files[file].value.get(name)
                 if node is None or node.value is None:
                     continue
-                records = node.plain((target,), self.places)
+                single = target in _SINGLE
+                records = node.plain((target, target) if single else (target,), self.places)
+                records = {target: records} if single else records
                 if isinstance(records, dict):
                     yield from self._fill_section(target, shape, records)
                 else:
@@ -143,6 +154,8 @@ _BOUNDS = {
     "greater_than_equal": "at least {ge}",
     "less_than_equal": "at most {le}",
 }
+# More choices than that make a line too long.
+_FEW_CHOICES = 10
 
 
 def _explained(key: Key, shape: Any, error: ErrorDetails) -> str:
@@ -158,15 +171,23 @@ def _explained(key: Key, shape: Any, error: ErrorDetails) -> str:
         return f"{label} is missing; write e.g. {key[-1]}: {example}"
     if kind == "value_error":
         return f"{label} {context['error']}"
+    if kind == "too_long":
+        return f"{label} has {context['actual_length']}; keep {context['max_length']} at most"
     if kind in ("too_short", "string_too_short"):
         return f"{label} must not be empty; write at least one"
     if kind in _KINDS:
         what = _KINDS[kind]
+    elif kind == "literal_error" and len(choices := _choices(context["expected"])) > _FEW_CHOICES:
+        return f"{label}: there is no {error['input']!r}; {suggest(str(error['input']), choices)}"
     elif kind == "literal_error":
         what = context["expected"].replace("'", "").lower()
     else:
         what = _BOUNDS.get(kind, error["msg"].removeprefix("Input should be ")).format(**context)
     return f"{label} must be {what}, not {_short(error['input'])}"
+
+
+def _choices(expected: str) -> list[str]:
+    return re.findall("'([^']+)'", expected)
 
 
 def _short(value: object) -> str:

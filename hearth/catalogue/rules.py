@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from hearth.catalogue import rules_models, rules_net, schema
+from hearth.catalogue import rules_agents, rules_models, rules_net, schema
 from hearth.catalogue.naming import (
     MODEL_NAME,
     PERCENT,
@@ -56,7 +56,7 @@ def check(catalogue: Catalogue, roles: Path) -> list[Problem]:
 def names(catalogue: Catalogue) -> Iterator[Finding]:
     """Names become units, hosts and DNS labels: one spelling, short, and each once."""
     first: dict[str, Key] = {}
-    for section in ("machines", "services", "parts", "consumers"):
+    for section in ("machines", "services", "parts", "consumers", "agents"):
         for name in catalogue.known(section):
             key = (section, name)
             if not SNAKE.fullmatch(name):
@@ -67,7 +67,7 @@ def names(catalogue: Catalogue) -> Iterator[Finding]:
                 yield key, f"{text} be too long for Linux; use at most {_INSTANCE_LENGTH}"
             if name in _RESERVED:
                 yield key, f"{name} is reserved by Ansible; choose another name"
-            if section == "consumers":
+            if section in ("consumers", "agents"):
                 continue
             if name in first:
                 other = f"{str(first[name][0])[:-1]} ({catalogue.at(*first[name])})"
@@ -183,9 +183,9 @@ def needs(catalogue: Catalogue) -> Iterator[Finding]:
 
     A part does without a service that is off.
     """
-    known = catalogue.known("services")
     for (section, owner), record in catalogue.owners():
         name = str(owner)
+        known = _callable(catalogue, section)
         for index, need in enumerate(record.needs):
             key = (section, name, "needs", index)
             options = alternatives(need)
@@ -206,13 +206,34 @@ def needs(catalogue: Catalogue) -> Iterator[Finding]:
                 yield key, text
 
 
+def _callable(catalogue: Catalogue, section: str | int) -> list[str]:
+    """List what a service, or a part, may need."""
+    parts = [name for name, part in catalogue.parts.items() if part.serves]
+    return catalogue.known("services") + (parts if section == "services" else [])
+
+
+def uses(catalogue: Catalogue) -> Iterator[Finding]:
+    """What a service uses where it is there exists, and is not needed anyway."""
+    known = _callable(catalogue, "services")
+    for name, record in catalogue.services.items():
+        needed = {option for need in record.needs for option in alternatives(need)}
+        for index, used in enumerate(record.uses):
+            key = ("services", name, "uses", index)
+            if used not in known:
+                yield key, f"{name}.uses: no service is named {used}; {suggest(used, known)}"
+            elif used == name:
+                yield key, f"{name} uses itself; take {name} out of uses"
+            elif used in needed:
+                yield key, f"{name}.uses {used} is among its needs; keep one of them"
+
+
 def _why_off(catalogue: Catalogue, name: str, need: str) -> str | None:
     """Return why no alternative of a need is certainly enabled, if that is known."""
-    options = alternatives(need)
+    options = [option for option in alternatives(need) if option not in catalogue.parts]
     records = [record for option in options if (record := catalogue.services.get(option))]
     enabled = [record.enabled for record in records if record.present]
-    # Whether a rejected record is enabled is unknown.
-    if len(records) < len(options) or True in enabled:
+    # A part is there once a service needs it. Whether a rejected record is enabled is unknown.
+    if len(options) < len(alternatives(need)) or len(records) < len(options) or True in enabled:
         return None
     switch = catalogue.at("services", options[0], "enabled")
     if "auto" in enabled:
@@ -224,7 +245,7 @@ def _why_off(catalogue: Catalogue, name: str, need: str) -> str | None:
 def cycles(catalogue: Catalogue) -> Iterator[Finding]:
     """Needs have no cycle."""
     edges = {
-        name: [o for need in record.needs for o in alternatives(need) if o != name]
+        name: [o for n in (*record.needs, *record.uses) for o in alternatives(n) if o != name]
         for name, record in catalogue.services.items()
     }
     done: set[str] = set()
@@ -355,8 +376,10 @@ def settings(catalogue: Catalogue, roles: Path) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
-    *(names, unique, one_machine, references, needs, cycles, fields, memory, secrets, versions),
+    *(names, unique, one_machine, references, needs, uses, cycles, fields),
+    *(memory, secrets, versions),
     *(rules_net.ranges, rules_net.addresses, rules_net.anywhere, rules_net.sites),
     *(rules_models.providers, rules_models.models, rules_models.handed_in),
+    *(rules_agents.aliases, rules_agents.specialists, rules_agents.tools, rules_agents.verbs),
     *(rules_models.aliases, rules_models.routes, rules_models.own_keys, rules_models.opened),
 )

@@ -14,7 +14,9 @@ _DOES = {"embed": "embed", "transcribe": "transcribe"}
 # The sites whose login accepts a consumer's key.
 _KEYED = frozenset({"key", "house"})
 # Services that offer these call the house's models with a key of their own.
-_CALLERS = frozenset({"chat", "pipelines"})
+_CALLERS = frozenset({"chat", "pipelines", "agents"})
+# These check the keys of other services themselves.
+CHECKING = frozenset({"models", "agents"})
 
 
 def providers(catalogue: Catalogue) -> Iterator[Finding]:
@@ -48,6 +50,8 @@ def models(catalogue: Catalogue) -> Iterator[Finding]:
                 yield (*key, "download"), text
         elif provider and record.download:
             yield (*key, "download"), f"{name}.download has no use in the cloud; leave it out"
+        if provider and provider.service and record.price:
+            yield (*key, "price"), f"{name}.price has no use in this house; leave it out"
         yield from _abilities(name, record)
         if record.kind == "transcribe":
             yield from _files(catalogue, name, record)
@@ -210,7 +214,8 @@ def opened(catalogue: Catalogue) -> Iterator[Finding]:
                 continue
             if (section, target, "publish") in catalogue.rejected:
                 continue
-            if inside and "models" not in getattr(owner, "offers", ()):
+            checks = owner.serves or CHECKING & {*getattr(owner, "offers", ())}
+            if inside and not checks:
                 yield key, f"{name}.services {target} takes no key of a service; take it out"
             elif not inside and not any(site.auth in _KEYED for site in owner.publish.values()):
                 text = f"{name}.services {target} is not published for keys"

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network
 from itertools import islice
 
-from hearth.catalogue.naming import LABEL
+from hearth.catalogue import schema
+from hearth.catalogue.naming import LABEL, suggest
+from hearth.catalogue.read import Key
 from hearth.catalogue.records import Catalogue, Finding
 from hearth.catalogue.values import ANY
 
@@ -121,7 +123,23 @@ def sites(catalogue: Catalogue) -> Iterator[Finding]:
             if site.open and site.auth not in ("key", "house"):
                 why = f"is for auth: key or house, and the auth of {label} is {site.auth}"
                 yield (*key, "open"), f"{owner[1]}.publish {label}.open {why}; remove it"
+            yield from _routes(catalogue, str(owner[1]), key, site)
             for field in ("session", "sign_in"):
                 if site.auth != "own" and getattr(site, field):
                     why = f"is for auth: own, and the auth of {label} is {site.auth}"
                     yield (*key, field), f"{owner[1]}.publish {label}.{field} {why}; remove it"
+
+
+def _routes(
+    catalogue: Catalogue, owner: str, key: Key, site: schema.PublishRecord
+) -> Iterator[Finding]:
+    """A route leads to a service or part that listens, behind the login for pages."""
+    known = [str(name) for (_, name), record in catalogue.owners() if record.port]
+    label = key[-1]
+    for path, target in site.routes.items():
+        text = f"{owner}.publish {label}.routes {path}"
+        if site.auth != "house":
+            yield (*key, "routes", path), f"{text} is for auth: house; write that, or remove it"
+        if target not in known:
+            hint = suggest(target, known)
+            yield (*key, "routes", path), f"{text}: no service is named {target}; {hint}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter
 
@@ -76,6 +76,7 @@ PublishedPort = Annotated[int, BeforeValidator(values.published_port)]
 Seconds = Annotated[float, Field(gt=0, description="seconds")]
 Count = Annotated[int, Field(ge=1, description="a whole number of at least 1")]
 Amount = Annotated[float, Field(gt=0, description="a number above 0")]
+Euros = Annotated[float, Field(ge=0, description="a number of at least 0")]
 Folder = Annotated[
     str,
     Form("an absolute folder, such as `/var/lib/name`", r"(?!(.*/)?\.\.(/|$))/+[^/].*"),
@@ -129,8 +130,56 @@ Capability = Literal["tools", "thinking", "vision"]
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
 Offer = Literal[
-    "models", "chat", "pipelines", "speech", "speech_stream", "transcription", "loaded_models"
+    "models",
+    "chat",
+    "pipelines",
+    "agents",
+    "speech",
+    "speech_stream",
+    "transcription",
+    "loaded_models",
+    "fetch",
+    "search",
 ]
+FreeVerb = Literal[
+    "service_status",
+    "service_logs",
+    "metrics",
+    "vram_status",
+    "list_local_models",
+    "http_probe",
+    "comfyui_status",
+    "web_fetch",
+    "web_search",
+    "approval_status",
+]
+SandboxVerb = Literal[
+    "sandbox_create",
+    "sandbox_list",
+    "sandbox_delete",
+    "sandbox_run",
+    "sandbox_read_file",
+    "sandbox_write_file",
+    "sandbox_systemctl",
+    "sandbox_probe",
+    "sandbox_diff",
+    "run_code",
+]
+ChangeVerb = Literal["restart", "start", "stop", "unload_model", "propose"]
+Verb = Literal[FreeVerb, SandboxVerb, ChangeVerb]
+VerbKind = Literal["free", "sandbox", "change"]
+Verbs = Annotated[
+    tuple[Literal[Verb, VerbKind], ...],
+    Field(description="a list of verbs, and of their kinds `free`, `sandbox` and `change`"),
+]
+VERBS: Mapping[str, tuple[str, ...]] = {
+    "free": get_args(FreeVerb),
+    "sandbox": get_args(SandboxVerb),
+    "change": get_args(ChangeVerb),
+}
+
+# Each costs a model time before its first token; with sixteen that was two seconds.
+MOST_TOOLS = 8
 
 # Made once for each type, because that takes longer than its use.
 adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -222,6 +271,8 @@ class PublishRecord(Record):
     """Paths that are not published, although `paths` would include them."""
     user_files: tuple[Route, ...] = ()
     """Paths that return people's files. Scripts and pages among them are sent as plain text."""
+    routes: Mapping[Route, str] = field(default_factory=dict)
+    """For `auth: house`: paths that another service or part answers, where it is there."""
     policy: Policy | None = None
     """The Content-Security-Policy of its pages, where they send none themselves."""
     plain: bool = False
@@ -268,12 +319,15 @@ class PartRecord(Record):
     metrics_port: Port | None = None
     """The port of its metrics; a service's may be the same as `port`."""
     needs: tuple[str, ...] = ()
-    """Services it calls; they start before a service. `a | b` means the first one that is
-    enabled. A part does without a service that is off."""
+    """Services it calls, and parts with `serves`; services start before a service. `a | b` means
+    the first one that is enabled. A part does without a service that is off."""
     counts: bool = False
     """Whether a part's port answers `/status` with `requests`, its counts by outcome."""
     probes: bool = False
     """Whether it opens each published name for the scraper, like Prometheus' blackbox exporter."""
+    serves: bool = False
+    """Whether services may need a part. It then listens at the resolver's address, checks keys
+    itself, and is there only if a service needs it or a consumer's key opens it."""
     as_root: bool = False
     """Whether a part runs as root, since it looks at all others; by default it has its own user."""
     publish: Mapping[str, PublishRecord] = field(default_factory=dict)
@@ -315,6 +369,8 @@ class ServiceRecord(PartRecord):
     """Hosts on the internet that it may connect to while it runs, on port 443 or another:
     `mail.example.org:587`. `any` is every public address on ports 80 and 443, for one service
     without needs, secrets and names on the LAN."""
+    uses: tuple[str, ...] = ()
+    """Services and parts that it calls if they are there, and does without otherwise."""
     publish_tcp: Mapping[PublishedPort, tuple[Callers, ...]] = field(default_factory=dict)
     """Ports forwarded from the LAN, each with the addresses that may connect."""
     health: Annotated[HealthRecord, Field(examples=["{path: /health, contains: ok}"])]
@@ -331,9 +387,10 @@ class ServiceRecord(PartRecord):
     """Whether it reads the metrics of all services and parts; at most one does."""
     offers: tuple[Offer, ...] = ()
     """Interfaces it provides: `models` (all models by one OpenAI API; at most one service), `chat`
-    (a chat UI), `pipelines` (programs that appear as models), `speech` (OpenAI's speech
-    endpoint), `speech_stream` (Hearth's streaming speech endpoints), `transcription` or
-    `loaded_models` (Ollama's list of the models in memory)."""
+    (a chat UI), `pipelines` (programs that appear as models), `agents` (agents that appear as
+    models), `speech` (OpenAI's speech endpoint), `speech_stream` (Hearth's streaming speech
+    endpoints), `transcription`, `loaded_models` (Ollama's list of the models in memory), `fetch`
+    (public web pages) or `search` (SearXNG's API)."""
 
     @property
     def runs(self) -> bool:
@@ -356,6 +413,8 @@ class ConsumerRecord(Record):
     """The services that the key opens."""
     models: AllOrNames = "all"
     """The models that the key opens."""
+    verbs: Verbs = ()
+    """The broker's verbs that the key opens, by their names or kinds; by default none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,6 +429,16 @@ class ProviderRecord(Record):
     """The name of its key."""
     litellm: str | None = None
     """LiteLLM's name for the provider; by default the provider's own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRecord(Record):
+    """What a model in the cloud costs."""
+
+    input_eur: Annotated[Euros, Field(examples=["1"])]
+    """A million tokens that it reads, in euros."""
+    output_eur: Annotated[Euros, Field(examples=["5"])]
+    """A million tokens that it writes, in euros."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,6 +465,8 @@ class ModelRecord(Record):
     context: Count | None = None
     """How many tokens a conversation and its answer may have together; by default 8192 in this
     house, and unchecked in the cloud. Ollama loads all its models with the largest."""
+    price: PriceRecord | None = None
+    """What it costs in the cloud, for the limit of agents; without it, nothing."""
     files: tuple[str, ...] = ()
     """The sources of its files, for `kind: transcribe`."""
     gpu: Literal["cuda", "vulkan"] | None = None
@@ -419,6 +490,44 @@ class AliasRecord(Record):
     thinking: Literal["off", "low", "medium", "high", "auto"] = "auto"
     """How much its members think before they answer, unless a request says so itself; `auto` is
     each model's own default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRecord(Record):
+    """One agent of the team."""
+
+    alias: Annotated[str, Field(examples=["fast"])]
+    """The model that it runs on; with tools or specialists, one whose members call tools."""
+    instructions: Annotated[
+        str, Field(min_length=1, description="a text", examples=["Answer briefly."])
+    ]
+    """What it is told before each task."""
+    title: str | None = None
+    """What people call it; by default its name."""
+    summary: str = ""
+    """What it is good for, for people and for the agents that may call it."""
+    specialists: tuple[str, ...] = ()
+    """Agents that it may give work to; those have no specialists themselves."""
+    tools: Annotated[tuple[Verb, ...], Field(max_length=MOST_TOOLS)] = ()
+    """The broker's verbs that it may call. Each costs time in every turn."""
+    words: tuple[str, ...] = ()
+    """Words of a task that is meant for it; used only where no model can call tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimitsRecord(Record):
+    """Where a run of agents ends, whatever they want."""
+
+    turns: Count = 40
+    """Answers of models."""
+    seconds: Seconds = 900
+    """How long a run may take, without the time in which it waits for a person."""
+    tool_calls: Count = 60
+    """Calls of tools."""
+    tokens: Count = 200_000
+    """Tokens read and written."""
+    cloud_eur: Euros = 0.5
+    """What models in the cloud may cost, in euros."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
