@@ -15,8 +15,10 @@ from hearth.backup.timer import units
 from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.images import IMAGE_KEY, recipe_of
 from hearth.machine.instances import describe
+from hearth.machine.secrets import SecretsError
+from hearth.project import current
 from hearth.remove.service import forgotten_secrets
-from hearth.render import chat_ui, files, gateway, metrics, speech
+from hearth.render import agents, chat_ui, files, gateway, metrics, speech
 from hearth.render.units import UnitError
 
 
@@ -68,6 +70,27 @@ def alertmanager_config(
         return metrics.alertmanager_config(house, from_vars(Service, service), email, secrets)
     except metrics.MetricsError as error:
         raise AnsibleFilterError(str(error)) from error
+
+
+def agents_config(
+    house: House, service: Mapping[str, Any], digests: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the configuration of the agents' server."""
+    return agents.agents_config(house, from_vars(Service, service), digests)
+
+
+def key_digests(secrets: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of each consumer's key, by the consumer's name; these betray nothing."""
+    try:
+        values = current().vault.values()
+    except SecretsError as error:
+        raise AnsibleFilterError(str(error)) from error
+    # A preview of the first run has none yet.
+    return {
+        name: sha256(values[secret].encode()).hexdigest()
+        for name, secret in secrets.items()
+        if secret in values
+    }
 
 
 def trust_config(
@@ -162,6 +185,7 @@ class FilterModule:
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return each filter by its name."""
         of_house = (
+            agents_config,
             alert_rules,
             alertmanager_config,
             chat_settings,
@@ -170,6 +194,7 @@ class FilterModule:
             health_config,
             prometheus_config,
             trust_config,
+            agents.broker_config,
             files.consumer_secrets,
             files.context_tokens,
             files.egress_sets,
@@ -185,6 +210,7 @@ class FilterModule:
             "code_digest": code_digest,
             "health_at": health_at,
             "installed": speech.current,
+            "key_digests": key_digests,
             "kokoro": _of_service(speech.kokoro),
             "own_credentials": own_credentials,
             "sources_of": sources_of,
