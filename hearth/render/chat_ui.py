@@ -138,12 +138,16 @@ def chat_settings(
     if pipelines := _needed(house, service, "pipelines"):
         connections.append((pipelines.url, "pipelines_key"))
     # The first is the gateway: with this header it shows which model wrote an answer.
-    headers = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
+    configs = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
+    if agents := _needed(house, service, "agents"):
+        # A run that waits for a person is found again by its chat. Nothing else about the person.
+        configs[str(len(connections))] = {"headers": {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"}}
+        connections.append((f"{agents.url}/v1", "gateway_key"))
     fixed = {
         **FIXED,
         **_place(service, options),
         "OPENAI_API_BASE_URLS": ";".join(url for url, _ in connections),
-        "OPENAI_API_CONFIGS": json.dumps(headers),
+        "OPENAI_API_CONFIGS": json.dumps(configs),
     }
     secrets = {
         "OPENAI_API_KEYS": [name for _, name in connections],
