@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -16,11 +18,16 @@ import typer
 from rich.console import Group
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from hearth import status
 from hearth.bench import accelerator, view
 from hearth.bench import baseline as baselines
 from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
 from hearth.bench import llm as llm_bench
+from hearth.bench.agents import run as agents_run
+from hearth.bench.agents import tasks as agent_tasks
+from hearth.bench.agents import view as agents_view
+from hearth.bench.agents.choose import choose
 from hearth.bench.session import Plan, Session, measure
 from hearth.bench.session import Progress as ShowProgress
 from hearth.bench.stt import run as stt_run
@@ -43,10 +50,11 @@ from hearth.clients.llm import (
     server_api,
 )
 from hearth.machine import engine
+from hearth.paths import RECEIPT_FOLDER
 from hearth.project import VERIFIER, Project, current
 
 app = typer.Typer(
-    name="bench", help="Measure language models, speech and chat.", no_args_is_help=True
+    name="bench", help="Measure language models, agents, speech and chat.", no_args_is_help=True
 )
 
 
@@ -87,6 +95,12 @@ _SPEECH: dict[str, tuple[type[Session[Any, Any, Any]], Any]] = {
 T = TypeVar("T")
 
 
+class Thinking(StrEnum):
+    """The levels that an alias knows, too."""
+
+    OFF, LOW, MEDIUM, HIGH, AUTO = "off", "low", "medium", "high", "auto"
+
+
 @app.command("llm")
 def bench_llm(
     pairs: Annotated[
@@ -119,6 +133,60 @@ def bench_llm(
     content = Group(llm_bench.llm_view(report), accelerator.proof_text(proof))
     show_or_print(as_json, document, content)
     raise typer.Exit(0 if report.fine else 1)
+
+
+@app.command("agents")
+def bench_agents(
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="A model or alias; may be repeated. [default: all that call tools]"),
+    ] = None,
+    cloud: Annotated[
+        bool, typer.Option("--cloud", help="Measure models in the cloud, too; that costs money.")
+    ] = False,
+    thinking: Annotated[
+        Thinking | None,
+        typer.Option(help="How much a model thinks first. [default: as the orchestrator]"),
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Measure all, also what an unfinished run measured.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find out which model can be trusted with tools: 50 tasks with the house's own.
+
+    Each is scored: the right tool, the right arguments, no call where none is due. No tool is
+    called in fact. A run that was interrupted goes on where it ended. The results are in
+    /var/lib/hearth/receipt/bench-agents.json. Exit code 1 when no model can be trusted.
+
+    Example: hearth bench agents --model qwen3.5 --model llama3.1
+    """
+    project = current()
+    house, tasks = project.house(), agent_tasks.tasks()
+    orchestrator = house.aliases.get("orchestrator")
+    level = thinking.value if thinking else orchestrator.thinking if orchestrator else "off"
+    chosen, skipped = choose(house, status.models(house), model or (), cloud=cloud, thinking=level)
+    if not chosen:
+        reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
+        raise ClientError(f"there is no model to measure: {reasons or 'none calls tools'}")
+    plan, path = agents_run.plan_of(level), RECEIPT_FOLDER / "bench-agents.json"
+    before = None if again else agents_run.kept(path, plan)
+    report = before or agents_run.AgentsReport(
+        agents_run.FORM, plan, datetime.now(UTC).isoformat(timespec="seconds")
+    )
+    report.skipped = skipped
+    key = project.vault.get(VERIFIER)
+
+    async def work(progress: ShowProgress) -> agents_run.AgentsReport:
+        gateway = Endpoint("gateway", gateway_of(house).url, key=key)
+        async with httpx.AsyncClient(trust_env=False) as client:
+            bench = agents_run.Bench(client, gateway, tasks, report, path, progress)
+            return await bench.run(chosen)
+
+    _run(work)
+    content = agents_view.document(report, tasks, house.models)
+    show_or_print(as_json, content, agents_view.view(report, tasks, house.models))
+    raise typer.Exit(0 if content["best"] else 1)
 
 
 @app.command("chat")

@@ -1,0 +1,209 @@
+"""Plays the tasks against models through the gateway, and keeps each result at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from hearth.bench.agents.tasks import Task, digest, judge
+from hearth.clients.endpoints import Endpoint, one_line, sse
+from hearth.clients.llm import PATH, Reply
+from hearth.files import write_atomic
+
+FORM = "hearth-bench-agents-1"
+# A cold model is loaded first, and the answer to that is not counted.
+WARM_UP_S, TASK_S = 600.0, 180.0
+FAILURES = 3
+FAILED = "failed"
+# Room for a thought and a call.
+_TOKENS = 4096
+_MOST_BYTES = 4 << 20
+
+Progress = Callable[[int, int, str], None]
+"""Called with (tasks done, tasks in all, the next one)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One task: its verdict (`failed` without an answer), what was wrong, and its times."""
+
+    task: str
+    verdict: str
+    did: str = ""
+    first_ms: float | None = None
+    total_ms: float = 0.0
+
+
+@dataclass(slots=True)
+class ModelResults:
+    """One model's results by task; `stopped` is why it was given up."""
+
+    model: str
+    digest: str = ""
+    cloud: bool = False
+    results: dict[str, Result] = field(default_factory=dict)
+    stopped: str = ""
+
+
+@dataclass(slots=True)
+class AgentsReport:
+    """All models of a run; an unfinished one is continued by the next run with equal `plan`."""
+
+    form: str
+    plan: dict[str, str]
+    started: str
+    models: dict[str, ModelResults] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model or alias to measure; its digest tells whether it is still the same."""
+
+    name: str
+    digest: str = ""
+    cloud: bool = False
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Fields of each request, such as its `reasoning_effort`."""
+
+
+def plan_of(thinking: str) -> dict[str, str]:
+    """Return what two runs must have in common to be one."""
+    return {"tasks": digest(), "thinking": thinking}
+
+
+def kept(path: Path, plan: Mapping[str, str]) -> AgentsReport | None:
+    """Return an unfinished report with this plan, if there is one."""
+    try:
+        found = TypeAdapter(AgentsReport).validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return found if found.plan == plan and not found.finished and found.form == FORM else None
+
+
+def keep(report: AgentsReport, path: Path) -> None:
+    """Write a report; a run that is killed afterwards loses nothing of it."""
+    content = json.dumps(asdict(report), indent=1, ensure_ascii=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, content.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Plays what is missing in a report, and writes the report after each task."""
+
+    client: httpx.AsyncClient
+    gateway: Endpoint
+    tasks: Sequence[Task]
+    report: AgentsReport
+    path: Path
+    progress: Progress = lambda done, of, what: None
+
+    async def run(self, candidates: Sequence[Candidate]) -> AgentsReport:
+        """Measure model by model, so that each is loaded once."""
+        for number, one in enumerate(candidates):
+            known = self.report.models.get(one.name)
+            if known is None or known.digest != one.digest:
+                known = ModelResults(one.name, one.digest, one.cloud)
+            self.report.models[one.name] = known
+            # What had no answer is tried again.
+            known.results = {n: r for n, r in known.results.items() if r.verdict != FAILED}
+            known.stopped = ""
+            await self._measure(one, known, number * len(self.tasks), len(candidates))
+        self.report.finished = True
+        keep(self.report, self.path)
+        return self.report
+
+    async def _measure(self, one: Candidate, known: ModelResults, before: int, models: int) -> None:
+        missing = [task for task in self.tasks if task.name not in known.results]
+        speaker = Speaker(self.client, self.gateway, one)
+        if missing and (error := await speaker.warm_up()):
+            known.stopped = f"it does not answer: {error}"
+            return
+        failures = 0
+        for task in missing:
+            done = before + len(known.results)
+            self.progress(done, models * len(self.tasks), f"{one.name}: {task.name}")
+            result = await speaker.play(task)
+            known.results[task.name] = result
+            failures = failures + 1 if result.verdict == FAILED else 0
+            if failures == FAILURES:
+                known.stopped = f"given up after {FAILURES} failures in a row: {result.did}"
+                return
+            keep(self.report, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Sends tasks to one model of the gateway."""
+
+    client: httpx.AsyncClient
+    gateway: Endpoint
+    candidate: Candidate
+
+    async def warm_up(self) -> str:
+        """Load the model; return why it does not answer, empty if it does."""
+        messages = [{"role": "user", "content": "Say yes."}]
+        _, _, error = await self._ask({"messages": messages, "max_tokens": 8}, WARM_UP_S)
+        return error
+
+    async def play(self, task: Task) -> Result:
+        """Play one task and judge the reply."""
+        body = {"messages": list(task.messages), "tools": list(task.tools), "tool_choice": "auto"}
+        started = time.perf_counter()
+        reply, first_ms, error = await self._ask(body, TASK_S)
+        total_ms = (time.perf_counter() - started) * 1000
+        if error:
+            return Result(task.name, FAILED, error, first_ms, total_ms)
+        judged = judge(task, reply)
+        did = one_line(judged.did) if judged.did else ""
+        return Result(task.name, judged.verdict, did, first_ms, total_ms)
+
+    async def _ask(
+        self, body: Mapping[str, Any], within_s: float
+    ) -> tuple[Reply, float | None, str]:
+        """Return the reply, the time to its first token, and an error."""
+        reply, first_ms, started = Reply(), None, time.perf_counter()
+        sent = {
+            "model": self.candidate.name,
+            "temperature": 0,
+            "stream": True,
+            "max_tokens": _TOKENS,
+            **self.candidate.more,
+            **body,
+        }
+        url, headers = self.gateway.url.rstrip("/") + PATH, self.gateway.authorization
+        try:
+            # httpx bounds each read; a slow stream would outlive any of its timeouts.
+            async with (
+                asyncio.timeout(within_s),
+                self.client.stream("POST", url, json=sent, headers=headers, timeout=None) as answer,
+            ):
+                if not answer.is_success:
+                    text = (await answer.aread()).decode("utf-8", "replace")
+                    return reply, None, f"HTTP {answer.status_code}: {one_line(text)}"
+                size = 0
+                async for line in answer.aiter_lines():
+                    size += len(line)
+                    if size > _MOST_BYTES:
+                        return reply, first_ms, f"an answer of more than {_MOST_BYTES >> 20} MiB"
+                    for event in sse(iter([f"{line}\n".encode()])):
+                        if error := event.get("error"):
+                            return reply, first_ms, one_line(error)
+                        reply.add(event)
+                    if first_ms is None and reply.started:
+                        first_ms = (time.perf_counter() - started) * 1000
+        except TimeoutError:
+            return reply, first_ms, f"no complete answer within {within_s:g} s"
+        except (httpx.HTTPError, ValueError, TypeError, AttributeError) as error:
+            return reply, first_ms, one_line(f"{type(error).__name__}: {error}")
+        return reply, first_ms, "" if reply.finish else "the stream ended early"
