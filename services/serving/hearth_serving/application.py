@@ -39,8 +39,14 @@ class AppState:
     limits: Limits
     key: str | None = None
     origins: frozenset[str] = frozenset()
+    open_paths: frozenset[str] = WITHOUT_KEY
     sockets: Callable[[], int] = lambda: 0
     """Returns how many sockets are open; the running server sets it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether everyone who can connect may use this server."""
+        return self.key is None
 
     def accepts_key(self, authorization: list[str]) -> bool:
         """Return whether this is the key, in a time that does not depend on the input."""
@@ -113,7 +119,7 @@ class AccessMiddleware:
             await error_response(error)(scope, receive, send)
 
     def _check(self, scope: Scope) -> ServiceError | None:
-        if scope["path"] in WITHOUT_KEY:
+        if scope["path"] in self._state.open_paths:
             return None
         if self._state.sockets() > self._state.limits.connections:
             return too_many_connections()

@@ -53,7 +53,7 @@ def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     where = f"[{host}]" if ":" in host else host
-    with_key = "with a key" if state.key else "open"
+    with_key = "open" if state.is_open else "with a key"
     log.info("listens on http://%s:%d (%s)", where, listener.getsockname()[1], with_key)
     with listener:
         asyncio.run(server.serve(sockets=[listener]))
