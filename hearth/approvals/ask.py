@@ -9,15 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hearth.approvals import ApprovalError, actions, overlay
 from hearth.approvals.arguments import NewFiles, checked
 from hearth.approvals.overlay import Preview
-from hearth.approvals.proposal import LIFE_S, Proposal, Read, Who, excerpts, new_id
+from hearth.approvals.proposal import LIFE_S, MOST_READS, Proposal, Read, Who, excerpts, new_id
 from hearth.approvals.store import Store
 from hearth.approvals.taint import Text, marks, texts_of
 from hearth.catalogue.house import House
 from hearth.project import Project
 
-# The newest ones count most; all together fit into a pipe's message.
-MOST_READS = 40
-REQUEST_BYTES = 8 * 2**20
+# The texts of all reads, as JSON, where a character may take six bytes.
+REQUEST_BYTES = 32 * 2**20
 
 
 class Request(BaseModel):

@@ -14,6 +14,8 @@ from hearth.approvals import ApprovalError
 
 LIFE_S = 900
 EXCERPT = 200
+# What a request may bring along from outside.
+MOST_READS, READS_CHARACTERS = 101, 4 * 2**20
 # No characters that people confuse; 26 of them are 128 bits.
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 _ID_LENGTH = 26
@@ -34,11 +36,15 @@ class Who:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a run read from outside before it asked: from where, when (a Unix time) and the text."""
+    """What a run read from outside before it asked: from where, when (a Unix time) and the text.
+
+    Of one that is not `whole`, only the start is known.
+    """
 
     origin: str
     at: int
     text: str
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class Excerpt:
     origin: str
     at: int
     excerpt: str
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +145,7 @@ def parse(stored: bytes) -> Proposal:
 
 def excerpts(reads: tuple[Read, ...]) -> tuple[Excerpt, ...]:
     """Return the start of each read, on one line."""
-    return tuple(Excerpt(_line(one.origin), one.at, _line(one.text)) for one in reads)
+    return tuple(Excerpt(_line(one.origin), one.at, _line(one.text), one.whole) for one in reads)
 
 
 def _line(text: str) -> str:

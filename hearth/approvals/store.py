@@ -16,10 +16,11 @@ from typing import Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from hearth import audit
 from hearth.approvals import ApprovalError
 from hearth.approvals.proposal import Proposal, checked_id, digest_of, parse
 from hearth.files import LockHeldError, locked, sync_folder
-from hearth.paths import APPROVALS
+from hearth.paths import APPROVALS, AUDIT_LOG
 
 Decision = Literal["approved", "refused", "expired", "void"]
 Start = Literal["running", "expired", "void"]
@@ -76,10 +77,15 @@ _STEP = TypeAdapter(Step)
 
 
 class Store:
-    """The proposals of a house, in a folder that only root can read."""
+    """The proposals of a house, in a folder that only root can read; each step is audited."""
 
-    def __init__(self, folder: Path = APPROVALS, clock: Callable[[], float] = time.time) -> None:
-        self.folder, self._clock = folder, clock
+    def __init__(
+        self,
+        folder: Path = APPROVALS,
+        log: Path = AUDIT_LOG,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.folder, self._log, self._clock = folder, log, clock
 
     def add(self, proposal: Proposal) -> str:
         """Store a new proposal and return its digest.
@@ -98,8 +104,12 @@ class Store:
         stored = proposal.canonical()
         if len(stored) > MOST_BYTES:
             raise ApprovalError(f"the proposal has more than {MOST_BYTES // 2**20} MiB: cut it")
+        audit.check(self._log)
         self._link(self.folder / f"{checked_id(proposal.id)}.json", stored)
-        return digest_of(stored)
+        digest, by = digest_of(stored), proposal.who.consumer
+        fields = {"approval": proposal.id, "by": by, "text": proposal.summary, "digest": digest}
+        audit.record("approval", {"state": "pending", **fields}, self._log)
+        return digest
 
     def read(self, id_: str) -> Entry:
         """Return one proposal with its steps; one that is too old has expired.
@@ -238,9 +248,12 @@ class Store:
         return self._read(id_)
 
     def _step(self, id_: str, name: str, step: Step) -> None:
-        """Take a step that nobody has taken."""
+        """Take a step that nobody has taken; what cannot be audited must not happen."""
+        audit.check(self._log)
         stored = json.dumps(asdict(step), sort_keys=True).encode()
         self._link(self.folder / f"{checked_id(id_)}.{name}.json", stored)
+        fields = {"approval": id_, "by": step.by, "text": step.text, "digest": step.digest}
+        audit.record("approval", {"state": step.state, **fields}, self._log)
 
     def _link(self, path: Path, content: bytes) -> None:
         """Create a file whole; ApprovalError if it exists."""

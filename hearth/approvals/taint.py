@@ -10,7 +10,10 @@ from dataclasses import dataclass
 
 from hearth.approvals.proposal import Mark, Read
 
-_WORD = re.compile(r"[^\s\"'`,;(){}\[\]<>|]+")
+# Between words; and what may stand around one, as in `"word":`.
+_BETWEEN = r"\s\"'`,;(){}\[\]<>|"
+_AROUND = ".:=-!?*_"
+_WORD = re.compile(f"[^{_BETWEEN}]+")
 # A single word of a file's new text is marked from this length on, and two from that.
 _LEAST, _LEAST_WORDS = 5, 8
 MOST_MARKS = 50
@@ -56,7 +59,7 @@ class _Source:
 
 def _words(text: str) -> list[str]:
     """Return the words of a text, without what stands around them."""
-    return [word for raw in _WORD.findall(text.casefold()) if (word := raw.strip(".:=-!?*_"))]
+    return [word for raw in _WORD.findall(text.casefold()) if (word := raw.strip(_AROUND))]
 
 
 def _found(one: Text, source: _Source, known: Collection[str]) -> list[str]:
@@ -105,3 +108,10 @@ def texts_of(name: str, value: object) -> list[Text]:
 def known_words(texts: Sequence[str]) -> frozenset[str]:
     """Return the words that these texts of the house use."""
     return frozenset(word for text in texts for word in _words(text))
+
+
+def pattern(mark: Mark) -> re.Pattern[str]:
+    """Return what finds the text of a mark in an argument again."""
+    between = f"[{_BETWEEN}{re.escape(_AROUND)}]+"
+    words = (re.escape(word) for word in _words(mark.text))
+    return re.compile(between.join(words) or "(?!)", re.IGNORECASE)

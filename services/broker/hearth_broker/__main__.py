@@ -7,9 +7,10 @@ from pathlib import Path
 
 import uvicorn
 
+from hearth.approvals import ApprovalError
 from hearth.doctor.watch import WatchError, read_house
 
-from . import free_verbs
+from . import change_verbs, free_verbs, pages
 from .app import create_app
 from .config import BrokerError, load_config
 
@@ -24,8 +25,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = load_config(options.config)
         house = read_house(config.house)
-        app = create_app(config, house, free_verbs.verbs(house, config))
-    except (BrokerError, WatchError) as error:
+        verbs = [*free_verbs.verbs(house, config), *change_verbs.verbs(house, config)]
+        app = create_app(config, house, verbs, pages.routes(config))
+        pages.resume(config)
+    except (ApprovalError, BrokerError, WatchError) as error:
         print(f"hearth-broker: {error}", file=sys.stderr)
         return 2
     except OSError as error:

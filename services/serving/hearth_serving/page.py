@@ -54,13 +54,13 @@ def page_routes(folder: Path, values: Mapping[str, object], later: Collection[st
     return [Route("/", _document(files, address, values, later)), route]
 
 
-def file_route(files: Mapping[str, bytes]) -> tuple[str, Route]:
+def file_route(files: Mapping[str, bytes], prefix: str = _PREFIX) -> tuple[str, Route]:
     """Return the address below which these files are served, and the route that serves them.
 
     The address changes with their content, so browsers may keep them for ever.
     """
     version = _version(files)
-    return _PREFIX + version, Route(_PREFIX + "{version}/{name}", _file(files, version))
+    return prefix + version, Route(prefix + "{version}/{name}", _file(files, version))
 
 
 def page_files(folder: Path) -> dict[str, bytes]:

@@ -51,7 +51,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Store:
-    return Store(tmp_path / "approvals", clock)
+    return Store(tmp_path / "approvals", tmp_path / "audit.jsonl", clock)
 
 
 @pytest.fixture
