@@ -270,7 +270,16 @@ async def test_a_forged_answer_approves_nothing(
         part[-3] ^= 1
         forged["response"][broken] = text(bytes(part))
     assert (await approve(pages, made.id, forged)).status_code == 409
-    for nonsense in (None, [], "approved", {}, {"id": "x"}, {"id": 5}, {**signed, "response": 1}):
+    wrong: list[object] = [
+        None,
+        [],
+        "approved",
+        {},
+        {"id": "x"},
+        {"id": 5},
+        signed | {"response": 1},
+    ]
+    for nonsense in wrong:
         assert (await approve(pages, made.id, nonsense)).status_code == 409
     assert (store.read(made.id).state, started.ids) == ("pending", [])
 
