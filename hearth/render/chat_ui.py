@@ -156,7 +156,8 @@ def chat_settings(
         "WEBUI_SECRET_KEY": ["open_webui_secret_key"],
         "WEBUI_ADMIN_PASSWORD": ["open_webui_admin_password"],
     }
-    ours = fixed.keys() | secrets
+    documents = _tools(house, service)
+    ours = {*fixed, *secrets, *documents}
     given, more = (_given(options, key, ours) for key in ("settings", "secrets"))
     _check_values(service, given, more)
     environment = {
@@ -172,6 +173,7 @@ def chat_settings(
     return {
         "environment": environment,
         "secrets": secrets | {name: [secret] for name, secret in more.items()},
+        **({"documents": documents} if documents else {}),
     }
 
 
@@ -237,6 +239,25 @@ def _check_search(service: Service, environment: Mapping[str, str]) -> None:
 def _needed(house: House, service: Service, offer: str) -> Service | None:
     found = (house.services[name] for name in service.needs)
     return next((needed for needed in found if offer in needed.offers), None)
+
+
+def _tools(house: House, service: Service) -> dict[str, str]:
+    """Return the connection to the house's tools, which only admins of the chat may use."""
+    connections = [
+        {
+            "type": "openapi",
+            "url": house.parts[name].url,
+            "path": "openapi.json",
+            "auth_type": "bearer",
+            # Its own key, which the program fills in.
+            "key": "{secret:gateway_key}",
+            "headers": {"X-Hearth-Agent": "open-webui", "X-Hearth-Chat": "{{CHAT_ID}}"},
+            "config": {"enable": True},
+            "info": {"id": name, "name": "House", "description": house.parts[name].summary},
+        }
+        for name in service.calls
+    ]
+    return {"TOOL_SERVER_CONNECTIONS": json.dumps(connections)} if connections else {}
 
 
 def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:

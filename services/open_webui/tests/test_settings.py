@@ -42,6 +42,16 @@ def test_settings_and_secrets_become_variables(tmp_path: Path, credentials: Path
     }
 
 
+def test_a_secret_is_filled_into_a_string_of_a_document(tmp_path: Path, credentials: Path) -> None:
+    (credentials / "gateway_key").write_text('a "quoted" \\ key\n')
+    document = json.dumps([{"key": "{secret:gateway_key}", "chat": "{{CHAT_ID}}"}])
+    path = written(tmp_path, {"environment": {}, "secrets": {}, "documents": {"SERVERS": document}})
+    (server,) = json.loads(read_settings(path, credentials)["SERVERS"])
+    assert server == {"key": 'a "quoted" \\ key', "chat": "{{CHAT_ID}}"}
+    with pytest.raises(SettingsError, match="CREDENTIALS_DIRECTORY is not set"):
+        read_settings(path, None)
+
+
 def test_without_secrets_no_credentials_are_needed(tmp_path: Path) -> None:
     path = written(tmp_path, {"environment": {"ENV": "prod"}, "secrets": {}})
     assert read_settings(path, None) == {"ENV": "prod"}
@@ -54,6 +64,11 @@ def test_without_secrets_no_credentials_are_needed(tmp_path: Path) -> None:
         ([], "environment is missing"),
         ({"environment": {}}, "secrets is missing"),
         ({"environment": {"A": 1}, "secrets": {}}, "A is not a string"),
+        ({"environment": {}, "secrets": {}, "documents": {"A": []}}, "A is not a string"),
+        (
+            {"environment": {}, "secrets": {}, "documents": {"A": "{secret:gone}"}},
+            "gone: No such file or directory",
+        ),
         ({"environment": {}, "secrets": {"A": "gateway_key"}}, "A is not a list of names"),
         ({"environment": {}, "secrets": {"A": ["gone"]}}, "gone: No such file or directory"),
         (

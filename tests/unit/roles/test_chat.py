@@ -14,6 +14,7 @@ import yaml
 
 from hearth.catalogue import House, derive, load
 from hearth.render.chat_ui import DEFAULTS, FIXED, ChatConfigError, chat_settings, known_names
+from tests.agents_house import agents_house
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {
@@ -52,6 +53,29 @@ def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
     configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])
     assert configs == {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
     assert config["environment"]["ENABLE_OLLAMA_API"] == "False"
+
+
+def test_the_agents_are_offered_where_they_are_on_and_told_the_chat_and_nothing_else() -> None:
+    config = configuration(agents_house())
+    urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
+    number = urls.index("http://10.140.30.22:9100/v1")
+    assert config["secrets"]["OPENAI_API_KEYS"][number] == "gateway_key"
+    assert len(config["secrets"]["OPENAI_API_KEYS"]) == len(urls)
+    configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])
+    assert configs[str(number)] == {"headers": {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"}}
+    # It would tell every server, the cloud's too, who is asking.
+    assert "ENABLE_FORWARD_USER_INFO_HEADERS" not in config["environment"]
+
+
+def test_the_houses_tools_are_for_admins_of_the_chat(house: House) -> None:
+    assert "documents" not in configuration(house)
+    documents = configuration(agents_house())["documents"]
+    (tools,) = json.loads(documents["TOOL_SERVER_CONNECTIONS"])
+    assert (tools["url"], tools["path"]) == ("http://10.140.30.1:9185", "openapi.json")
+    assert tools["key"] == "{secret:gateway_key}"
+    # Without grants, Open WebUI shows a connection to admins only.
+    assert tools["config"] == {"enable": True}
+    assert set(documents) <= known_names()
 
 
 def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: House) -> None:
