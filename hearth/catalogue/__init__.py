@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hearth.catalogue import pipelines, rules
+from hearth.catalogue import own_agents, pipelines, rules
 from hearth.catalogue.derivation import derive, memory_shortage
 from hearth.catalogue.house import House
 from hearth.catalogue.naming import CatalogueError, Problem, suggest
@@ -28,6 +28,7 @@ def load(folder: Path) -> Catalogue:
     problems += catalogue.fill(files)
     problems += rules.check(catalogue, folder.parent / "roles")
     problems += pipelines.check(catalogue, folder)
+    problems += own_agents.check(catalogue, folder)
     if problems:
         raise CatalogueError(problems)
     return catalogue

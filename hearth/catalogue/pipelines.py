@@ -22,14 +22,15 @@ _PINNED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)", re.MULTILINE)
 Fault = tuple[int, str]
 
 
-def files(inventory: Path) -> dict[str, Path]:
-    """Return each pipeline's name and file, sorted by name; local files win."""
-    found = {path.stem: path for folder in _folders(inventory) for path in folder.glob("*.py")}
+def files(inventory: Path, folder: str = FOLDER) -> dict[str, Path]:
+    """Return each name and file in a folder, sorted by name; local files win."""
+    found = {path.stem: path for each in folders(inventory, folder) for path in each.glob("*.py")}
     return dict(sorted(found.items()))
 
 
-def _folders(inventory: Path) -> list[Path]:
-    return [inventory / FOLDER, inventory / "local" / FOLDER]
+def folders(inventory: Path, folder: str = FOLDER) -> list[Path]:
+    """Return the inventory's folder of this name, and the one in `local`."""
+    return [inventory / folder, inventory / "local" / folder]
 
 
 def check(catalogue: Catalogue, inventory: Path) -> Iterator[Problem]:
@@ -39,7 +40,7 @@ def check(catalogue: Catalogue, inventory: Path) -> Iterator[Problem]:
     faults = [(path, (1, text)) for path, text in _unknown_files(inventory)]
     faults += _public_key(inventory)
     for path in files(inventory).values():
-        tree, found = _parsed(path)
+        tree, found = parsed(path)
         if tree:
             name, line = _name(tree, path)
             shown = _shown(inventory, path)
@@ -57,7 +58,7 @@ def _shown(inventory: Path, path: Path) -> str:
 
 def _unknown_files(inventory: Path) -> Iterator[tuple[Path, str]]:
     """Every file in the folder is read."""
-    for path in (path for folder in _folders(inventory) for path in folder.glob("*")):
+    for path in (path for folder in folders(inventory) for path in folder.glob("*")):
         if path.name.startswith(".") or path.name == "__pycache__":
             continue
         if path.suffix != ".py" or not path.is_file():
@@ -81,7 +82,8 @@ def _public_key(inventory: Path) -> Iterator[tuple[Path, Fault]]:
                     yield path, (number, text)
 
 
-def _parsed(path: Path) -> tuple[ast.Module | None, list[Fault]]:
+def parsed(path: Path) -> tuple[ast.Module | None, list[Fault]]:
+    """Return the tree of a Python file, or why there is none."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from hearth.backup.timer import units
+from hearth.catalogue import own_agents as own
 from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.images import IMAGE_KEY, recipe_of
 from hearth.machine.instances import describe
@@ -77,6 +78,19 @@ def agents_config(
 ) -> dict[str, Any]:
     """Return the configuration of the agents' server."""
     return agents.agents_config(house, from_vars(Service, service), digests)
+
+
+def own_agents(root: str) -> dict[str, dict[str, Any]]:
+    """Return people's own agents as files of a program: the name of each, and its source."""
+    return {
+        path.name: {
+            "name": path.name,
+            "version": "own",
+            "url": str(path),
+            "sha256": sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in own.files(Path(root, "inventory")).values()
+    }
 
 
 def key_digests(secrets: Mapping[str, str]) -> dict[str, str]:
@@ -212,6 +226,7 @@ class FilterModule:
             "installed": speech.current,
             "key_digests": key_digests,
             "kokoro": _of_service(speech.kokoro),
+            "own_agents": own_agents,
             "own_credentials": own_credentials,
             "sources_of": sources_of,
             "style_hash": files.style_hash,
