@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ os.environ.setdefault("PYLXD_WARNINGS", "none")
 SOCKET = "/var/lib/incus/unix.socket"
 # The storage pool with the instances and their data.
 POOL = "hearth"
+# The name of a sandbox (hearth/sandbox), and of its copies of volumes.
+SANDBOX_NAME = re.compile(r"sb-[0-9a-f]{8}")
+_SANDBOX_VOLUME = re.compile(rf"({SANDBOX_NAME.pattern})-data\d+")
 # Incus reads a message whole; this is well below its limit.
 CHUNK_BYTES = 64 * 1024
 # How Incus names input, output and errors of a command.
@@ -66,14 +70,14 @@ def execute(
     Raises:
         EngineError: the instance or the engine is not there, or `timeout` seconds are over.
     """
-    bounded = ["/usr/bin/timeout", "--kill-after=2", f"{timeout:g}", *argv]
+    limited = ["/usr/bin/timeout", "--kill-after=2", f"{timeout:g}", *argv]
     given = stdin.encode() if isinstance(stdin, str) else stdin or b""
     if instance is None:
-        done = _run_here(bounded, timeout + _GRACE_S, given)
+        done = _run_here(limited, timeout + _GRACE_S, given)
     else:
-        done = _bounded(
+        done = bounded(
             instance,
-            lambda: run_inside(_client(), instance, bounded, stdin=given, environment=_ENVIRONMENT),
+            lambda: run_inside(_client(), instance, limited, stdin=given, environment=_ENVIRONMENT),
             timeout + _GRACE_S,
         )
     if done.returncode == _TIMED_OUT:
@@ -120,12 +124,29 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
 def is_running(instance: str) -> bool:
     """Return whether an instance runs; EngineError without the instance or the engine."""
     return bool(
-        _bounded(instance, lambda: _client().instances.get(instance).status, READ_S) == "Running"
+        bounded(instance, lambda: _client().instances.get(instance).status, READ_S) == "Running"
     )
 
 
 def data_volumes(client: Any) -> dict[str, Any]:
     """Return the volumes with the house's data, by name, as pylxd has them."""
+    present = _volumes(client)
+    return {name: one for name, one in present.items() if not _SANDBOX_VOLUME.fullmatch(name)}
+
+
+def sandbox_volumes(client: Any) -> dict[str, Any]:
+    """Return the copies of volumes that sandboxes have, by name, as pylxd has them."""
+    present = _volumes(client)
+    return {name: one for name, one in present.items() if _SANDBOX_VOLUME.fullmatch(name)}
+
+
+def sandbox_of(volume: str) -> str:
+    """Return the sandbox that a copy of a volume belongs to; empty for another volume."""
+    found = _SANDBOX_VOLUME.fullmatch(volume)
+    return found[1] if found else ""
+
+
+def _volumes(client: Any) -> dict[str, Any]:
     from pylxd.exceptions import NotFound
 
     try:
@@ -138,7 +159,7 @@ def data_volumes(client: Any) -> dict[str, Any]:
 def has_volume(name: str) -> bool:
     """Return whether the house's pool holds this volume; a machine without Incus has none."""
     return os.path.exists(SOCKET) and bool(
-        _bounded(f"volume {name}", lambda: name in data_volumes(_client()), READ_S)
+        bounded(f"volume {name}", lambda: name in data_volumes(_client()), READ_S)
     )
 
 
@@ -167,7 +188,7 @@ def run_inside(
         ]
         for reader in readers:
             reader.start()
-        _send(streams[STREAMS[0]], stdin)
+        send(streams[STREAMS[0]], stdin)
         ended = wait()
         for reader in readers:
             reader.join()
@@ -217,7 +238,8 @@ def _collect(stream: ClientConnection, name: str, into: dict[str, bytes]) -> Non
     into[name] = b"".join(pieces)
 
 
-def _send(stream: ClientConnection, data: bytes) -> None:
+def send(stream: ClientConnection, data: bytes) -> None:
+    """Send the whole input of a command, and its end."""
     # A command may end without reading all of it; its exit code is the result then.
     with contextlib.suppress(ConnectionClosed):
         for start in range(0, len(data), CHUNK_BYTES):
@@ -249,7 +271,7 @@ def _client() -> Any:
     return pylxd.Client(endpoint=SOCKET)
 
 
-def _bounded(name: str, call: Callable[[], Any], seconds: float) -> Any:
+def bounded(name: str, call: Callable[[], Any], seconds: float) -> Any:
     """Return what `call` returns, or raise after `seconds`: pylxd has no deadline."""
     box: list[Any] = []
     errors: list[BaseException] = []

@@ -107,7 +107,8 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
     return metadata, root
 
 
-def _available_bytes() -> int:
+def available_bytes() -> int:
+    """Return the machine's available memory, as the kernel estimates it."""
     lines = (
         line.split() for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
     )
@@ -172,7 +173,7 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         # As root, mmdebstrap makes all mounts private, which cuts the machine's units off from
         # systemd's credentials: it gets a mount namespace of its own.
         *("/usr/bin/unshare", "--mount"),
-        *(("/bin/sh", "-c", _IN_MEMORY, "sh") if _available_bytes() > IN_MEMORY_BYTES else ()),
+        *(("/bin/sh", "-c", _IN_MEMORY, "sh") if available_bytes() > IN_MEMORY_BYTES else ()),
         *("/usr/bin/mmdebstrap", "--variant=minbase"),
         f"--include={','.join(recipe.packages)}",
         '--aptopt=Apt::Install-Recommends "false"',

@@ -71,6 +71,7 @@ def everything(client: Client, data: bool) -> list[Trace]:
     ]
     # No service is left that needs one.
     found += unused_images(client, set(), used=set())
+    found += [_volume(volume) for volume in engine.sandbox_volumes(client).values()]
     present = engine.data_volumes(client)
     if data:
         found += [_volume(volume) for volume in present.values()]

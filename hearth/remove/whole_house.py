@@ -43,6 +43,8 @@ _EMPTY = (
     *("/etc/systemd/sleep.conf.d", "/etc/systemd/system/incus.service.d", "/etc/sysusers.d"),
     *("/root/.config/hearth", "/root/.cache"),
 )
+# Units that would start others again.
+_STARTERS = (".timer", ".path")
 TABLE = ("inet", "hearth")
 # hearth-firewall-watch adds rules with the comment "Hearth" there.
 DOCKER = ("ip", "filter", "DOCKER-USER")
@@ -187,9 +189,9 @@ def _drop_ranges(path: Path, earlier: str) -> None:
 
 
 def units(root: Path = Path("/")) -> list[Trace]:
-    """List every unit of the house except the firewall's, timers first."""
+    """List every unit of the house except the firewall's, first those that start others."""
     names = {path.name for path in (root / UNITS).glob("hearth-*")} | _loaded()
-    ordered = sorted(names - {FIREWALL_UNIT}, key=lambda name: (not name.endswith(".timer"), name))
+    ordered = sorted(names - {FIREWALL_UNIT}, key=lambda name: (not name.endswith(_STARTERS), name))
     return [Trace(f"unit {name}", partial(_drop_unit, name, root)) for name in ordered]
 
 

@@ -113,7 +113,7 @@ def test_with_enough_memory_it_is_built_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, available: int, first: str
 ) -> None:
     monkeypatch.setattr(images, "apt_options", list)
-    monkeypatch.setattr(images, "_available_bytes", lambda: available)
+    monkeypatch.setattr(images, "available_bytes", lambda: available)
     command = images._command(RECIPE, tmp_path / "root.tar")
     (tmp_path / "kept").touch()
     # What mmdebstrap would see, and what it would write.
