@@ -28,6 +28,7 @@ _COMMANDS = {
     "remove": "remove:remove_service",
     "bench": "bench:app",
     "approve": "approve:approve_change",
+    "sandbox": "sandbox:app",
     "watch": "watch:watch_house",
     "lab": "lab:app",
     "kokoro-patch": "kokoro_patch:patch_server",

@@ -1,0 +1,292 @@
+"""Run commands in a sandbox, read and write its files, and ask its servers.
+
+Everything in a sandbox is hostile: output is bounded, deadlines are kept on the machine's side, and
+a sandbox that ignores one is stopped.
+"""
+
+import errno
+import http.client
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection
+
+from hearth.machine import engine, outside
+from hearth.sandbox import SandboxError
+from hearth.sandbox.lifecycle import (
+    Sandbox,
+    connect,
+    create_sandbox,
+    delete_sandbox,
+    find_sandbox,
+    stop_sandbox,
+)
+
+LONGEST_S = 120.0
+# Of each stream: the first half and the last half of it are kept.
+OUTPUT_BYTES = 32 * 1024
+# The same as a file that `outside.read_file` reads.
+FILE_BYTES = 1 << 20
+_MOST_WORDS, _WORDS_BYTES = 256, 100_000
+# `timeout` needs two seconds to kill, and Incus a moment to report it.
+_GRACE_S = 7.0
+# As `timeout` ends: by itself, or killed because the command did not end.
+_TIMED_OUT = (124, 137)
+_UNIT = re.compile(r"[A-Za-z0-9@_.:\\-]{1,200}")
+ACTIONS = ("status", "start", "stop", "restart", "reload", "enable", "disable", "cat")
+_PATH = re.compile(r"/[!-~]{0,500}")
+_PROBE_S, _BODY_BYTES = 10.0, 16 * 1024
+_ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
+LANGUAGES: Mapping[str, Sequence[str]] = {"python": ("/usr/bin/python3",), "sh": ("/bin/sh",)}
+_WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How a command ended; `cut` counts the bytes that are missing in the middle of its output.
+
+    Output is text from the sandbox: nothing in it can be trusted.
+    """
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The response of a server in a sandbox, with the start of its body."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The start and the end of a stream of any length."""
+
+    start: bytearray = field(default_factory=bytearray)
+    end: bytearray = field(default_factory=bytearray)
+    count: int = 0
+
+    def add(self, data: bytes) -> None:
+        half = OUTPUT_BYTES // 2
+        self.count += len(data)
+        fits = half - len(self.start)
+        if fits > 0:
+            self.start += data[:fits]
+        self.end += data[max(0, fits) :]
+        del self.end[:-half]
+
+    @property
+    def missing(self) -> int:
+        return self.count - len(self.start) - len(self.end)
+
+    @property
+    def text(self) -> str:
+        between = f"\n[… {self.missing} bytes are left out …]\n" if self.missing else ""
+        start, end = (part.decode(errors="replace") for part in (self.start, self.end))
+        return f"{start}{between}{end}"
+
+
+def run_command(
+    name: str, argv: Sequence[str], *, timeout_s: float = 30, stdin: bytes = b""
+) -> Ran:
+    """Run `argv` as root of the sandbox, for at most two minutes.
+
+    Raises:
+        SandboxError: no such sandbox, or it ignored the deadline and was stopped.
+        EngineError: Incus failed.
+    """
+    find_sandbox(name)
+    return _run(name, argv, timeout_s, stdin)
+
+
+def run_code(language: str, code: str, *, timeout_s: float = 30) -> Ran:
+    """Run a program in an empty sandbox of its own, which is deleted afterwards."""
+    if language not in LANGUAGES:
+        raise SandboxError(f"language {language[:40]}: name one of {', '.join(LANGUAGES)}")
+    _bounded_text(code)
+    sandbox = create_sandbox(None)
+    try:
+        path = "/root/program"
+        write_file(sandbox.name, path, code)
+        return _run(sandbox.name, [*LANGUAGES[language], path], timeout_s)
+    finally:
+        delete_sandbox(sandbox.name)
+
+
+def read_file(name: str, path: str) -> bytes:
+    """Return a file of a running sandbox, of at most a megabyte; links stay inside of it."""
+    find_sandbox(name)
+    try:
+        return outside.read_file(name, _absolute(path))
+    except OSError as error:
+        raise SandboxError(f"{name}: {path[:80]}: {error.strerror or error}") from None
+
+
+def write_file(name: str, path: str, text: str) -> None:
+    """Write a file in a sandbox, of at most a megabyte; an existing one keeps owner and mode."""
+    _bounded_text(text)
+    find_sandbox(name)
+    ran = _run(name, ["/bin/sh", "-c", _WRITE, "sh", _absolute(path)], 20, text.encode())
+    if ran.exit_code:
+        # Its own words may be anybody's, and errors are not marked as such.
+        raise SandboxError(f"{name}: {path[:80]} cannot be written (exit code {ran.exit_code})")
+
+
+def control_unit(name: str, action: str, unit: str) -> Ran:
+    """Run `systemctl ACTION UNIT` in a sandbox."""
+    if action not in ACTIONS:
+        raise SandboxError(f"action {action[:40]}: name one of {', '.join(ACTIONS)}")
+    if not _UNIT.fullmatch(unit) or unit.startswith("-"):
+        raise SandboxError(f"unit {unit[:40]!r}: write a name such as kokoro.service")
+    find_sandbox(name)
+    words = ["--no-pager", "--lines=50"] if action == "status" else ["--no-pager"]
+    return _run(name, ["/usr/bin/systemctl", *words, action, unit], 60)
+
+
+def probe(name: str, port: int, path: str = "/") -> Response:
+    """Send a GET request to a server in a sandbox, from inside of its own network.
+
+    The address is the one that the service has in the house, or else the loopback.
+
+    Raises:
+        SandboxError: nothing answers there within ten seconds, or what answers is not HTTP.
+    """
+    if not 0 < port < 65536 or not _PATH.fullmatch(path):
+        raise SandboxError(f"port {port} or path {path[:40]!r} is not valid")
+    sandbox = find_sandbox(name)
+    started = time.monotonic()
+    try:
+        with _connected(sandbox, port) as connection:
+            status, headers, body = _request(connection, path)
+    except (OSError, http.client.HTTPException) as error:
+        # The words of an HTTP error may be the server's.
+        reason = error.strerror if isinstance(error, OSError) else "no HTTP"
+        raise SandboxError(f"{name}: port {port}: {reason or type(error).__name__}") from None
+    seconds = round(time.monotonic() - started, 3)
+    return Response(status, headers, body.decode(errors="replace"), seconds)
+
+
+@contextmanager
+def _connected(sandbox: Sandbox, port: int) -> Iterator[socket.socket]:
+    hosts = [*({sandbox.address} - {""}), "127.0.0.1"]
+    for host, one in zip(hosts, outside.sockets(sandbox.name, len(hosts)), strict=True):
+        with one:
+            one.settimeout(_PROBE_S)
+            try:
+                one.connect((host, port))
+            except ConnectionRefusedError:
+                if host == hosts[-1]:
+                    raise
+                continue
+            # Each read has a timeout of its own; a server that drips is cut off here.
+            late = threading.Timer(_PROBE_S, _shut, [one])
+            late.daemon = True
+            late.start()
+            try:
+                yield one
+            finally:
+                late.cancel()
+            return
+
+
+def _shut(one: socket.socket) -> None:
+    try:
+        one.shutdown(socket.SHUT_RDWR)
+    except OSError as error:
+        if error.errno not in (errno.ENOTCONN, errno.EBADF):
+            raise
+
+
+def _request(one: socket.socket, path: str) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection("sandbox")
+    connection.sock = one
+    connection.request("GET", path, headers={"Connection": "close"})
+    with connection.getresponse() as response:
+        body = response.read(_BODY_BYTES)
+        headers = {key[:100]: value[:200] for key, value in response.getheaders()[:30]}
+        return response.status, headers, body
+
+
+def _run(name: str, argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> Ran:
+    if not 0 < timeout_s <= LONGEST_S:
+        raise SandboxError(f"timeout {timeout_s:g} s: at most {LONGEST_S:g} s")
+    if not argv or len(argv) > _MOST_WORDS or sum(map(len, argv)) > _WORDS_BYTES:
+        raise SandboxError(f"a command has 1 to {_MOST_WORDS} words, and {_WORDS_BYTES} characters")
+    if any("\0" in word for word in argv):
+        raise SandboxError("a word of a command has no NUL in it")
+    bounded = ["/usr/bin/timeout", "--kill-after=2", f"{timeout_s:g}", *argv]
+    kept = {stream: _Kept() for stream in engine.STREAMS[1:]}
+    started = time.monotonic()
+    try:
+        code = engine.bounded(
+            name, lambda: _collect(name, bounded, stdin, kept), timeout_s + _GRACE_S
+        )
+    except engine.EngineError:
+        # Another `timeout`, or one that was stopped: nothing of it may go on.
+        if time.monotonic() - started < timeout_s + _GRACE_S:
+            raise
+        stop_sandbox(name, "a command ignored its deadline, so the sandbox was stopped")
+        raise SandboxError(f"{name}: the command ignored its deadline: it was stopped") from None
+    out, err = kept.values()
+    seconds = round(time.monotonic() - started, 3)
+    return Ran(
+        exit_code=code,
+        stdout=out.text,
+        stderr=err.text,
+        seconds=seconds,
+        timed_out=code in _TIMED_OUT and seconds >= timeout_s,
+        cut=out.missing + err.missing,
+    )
+
+
+def _collect(name: str, argv: Sequence[str], stdin: bytes, kept: Mapping[str, _Kept]) -> int:
+    with engine.started(connect(), name, argv, environment=_ENVIRONMENT) as (streams, wait):
+        readers = [
+            threading.Thread(target=_read, args=(streams[stream], one), daemon=True)
+            for stream, one in kept.items()
+        ]
+        for reader in readers:
+            reader.start()
+        engine.send(streams[engine.STREAMS[0]], stdin)
+        ended: dict[str, Any] = wait()
+        for reader in readers:
+            reader.join()
+    code = (ended.get("metadata") or {}).get("return")
+    if code is None:
+        raise SandboxError(f"{name}: {ended.get('err') or 'the command ended without exit code'}")
+    return int(code)
+
+
+def _read(stream: ClientConnection, kept: _Kept) -> None:
+    try:
+        while isinstance(message := stream.recv(), bytes):
+            kept.add(message)
+    except ConnectionClosed:
+        return
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or "\0" in path or len(os.fsencode(path)) > 4000:
+        raise SandboxError(f"path {path[:40]!r}: write a path from the root, such as /etc/hosts")
+    return path
+
+
+def _bounded_text(text: str) -> None:
+    if len(text.encode()) > FILE_BYTES:
+        raise SandboxError(f"the text has more than {FILE_BYTES >> 20} MiB")
