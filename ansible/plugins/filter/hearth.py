@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from hearth.backup.timer import units
+from hearth.backup import timer
 from hearth.catalogue import own_agents as own
 from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.images import IMAGE_KEY, recipe_of
@@ -21,6 +21,7 @@ from hearth.project import current
 from hearth.remove.service import forgotten_secrets
 from hearth.render import agents, chat_ui, files, gateway, metrics, speech
 from hearth.render.units import UnitError
+from hearth.sandbox import units as sandbox_units
 
 
 def _of_house(project: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,7 +178,15 @@ def incus_instances(
 
 def backup_files(record: Mapping[str, Any], root: str) -> list[dict[str, str]]:
     """Return the units of the nightly backup, as files to write."""
-    written = units(root, record["to"], record["at"])
+    return _unit_files(timer.units(root, record["to"], record["at"]))
+
+
+def sandbox_files(root: str) -> list[dict[str, str]]:
+    """Return the units that delete sandboxes in time, as files to write."""
+    return _unit_files(sandbox_units.units(root))
+
+
+def _unit_files(written: Mapping[str, str]) -> list[dict[str, str]]:
     return [
         {"path": f"/etc/systemd/system/{name}", "content": text} for name, text in written.items()
     ]
@@ -221,6 +230,7 @@ class FilterModule:
         )
         return {
             "backup_files": backup_files,
+            "sandbox_files": sandbox_files,
             "code_digest": code_digest,
             "health_at": health_at,
             "installed": speech.current,
