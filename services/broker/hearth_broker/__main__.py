@@ -10,7 +10,7 @@ import uvicorn
 from hearth.approvals import ApprovalError
 from hearth.doctor.watch import WatchError, read_house
 
-from . import change_verbs, free_verbs, pages
+from . import change_verbs, free_verbs, pages, sandbox_verbs
 from .app import create_app
 from .config import BrokerError, load_config
 
@@ -25,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = load_config(options.config)
         house = read_house(config.house)
-        verbs = [*free_verbs.verbs(house, config), *change_verbs.verbs(house, config)]
+        modules = (free_verbs, sandbox_verbs, change_verbs)
+        verbs = [verb for module in modules for verb in module.verbs(house, config)]
         app = create_app(config, house, verbs, pages.routes(config))
         pages.resume(config)
     except (ApprovalError, BrokerError, WatchError) as error:
