@@ -41,8 +41,8 @@ class Config(pydantic.BaseModel):
     state: Path = Path("/var/lib/hearth/broker")
     """The folder of the audit log."""
     approvals: Path = Path("/var/lib/hearth/approvals")
-    fetcher_key: Path | None = None
     search_key: Path | None = None
+    """The file with the key of the search server, if it needs one."""
 
 
 def load_config(path: Path) -> Config:
