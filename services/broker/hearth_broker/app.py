@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hearth.catalogue.house import House
 from hearth_serving.errors import ServiceError
@@ -22,7 +22,7 @@ from .config import Config
 from .mcp_server import make_manager
 from .registry import CallError, Registry
 from .schemas import openapi
-from .verbs import Verb
+from .verbs import Call, Verb
 
 # A proposal has whole files; nothing else is nearly as long.
 BODY_BYTES = 1024 * 1024
@@ -37,7 +37,7 @@ def create_app(
 ) -> Starlette:
     """Return the application; `routes` are pages that check for themselves who calls.
 
-    Everything else needs a consumer's key, except /health.
+    Everything else needs a consumer's key, except /health and /status.
 
     Raises:
         OSError: the folder of the audit log cannot be written.
@@ -57,6 +57,7 @@ def create_app(
     app = Starlette(
         routes=[
             Route("/health", _health),
+            Route("/status", endpoints.status, methods=["GET"]),
             Route("/openapi.json", endpoints.document, methods=["GET"]),
             Route("/v1/verbs/{name}", endpoints.call, methods=["POST"]),
             Route("/mcp", _Keyed(registry, manager.handle_request)),
@@ -80,6 +81,10 @@ class Endpoints:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
+    async def status(self, _: Request) -> Response:
+        """Answer with the number of calls by outcome, and nothing else: this needs no key."""
+        return JSONResponse({"requests": dict(self._registry.ended)}, headers=_NO_STORE)
+
     async def document(self, request: Request) -> Response:
         """Answer with the OpenAPI document of the verbs that the key opens."""
         consumer = _consumer(self._registry, request)
@@ -87,23 +92,20 @@ class Endpoints:
 
     async def call(self, request: Request) -> Response:
         """Carry out one verb."""
-        consumer = _consumer(self._registry, request)
-        caller, name = (
-            self._registry.caller(consumer, request.headers),
-            request.path_params["name"],
-        )
+        caller, name = _caller(self._registry, request), request.path_params["name"]
+        body = await _body(self._registry, caller, name, request)
         try:
-            arguments = await _arguments(request)
-        except CallError as error:
-            self._registry.refuse(caller, name, error)
-            raise
+            arguments = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            refusal = CallError(400, "bad_body", "the body is a JSON object")
+            raise self._registry.refused(caller, name, refusal) from None
         reply = await self._registry.call(caller, name, arguments)
         content = {"text": reply.text, "data": reply.data, "origin": reply.origin}
         return JSONResponse(content, headers=_NO_STORE)
 
 
 class _Keyed:
-    """Lets only calls with a consumer's key through, and says whose it is."""
+    """Lets only calls with a consumer's key through to the MCP server, within the limits."""
 
     def __init__(self, registry: Registry, app: ASGIApp) -> None:
         self._registry, self._app = registry, app
@@ -111,9 +113,22 @@ class _Keyed:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         request = Request(scope, receive)
-        consumer = _consumer(self._registry, request)
-        request.state.caller = self._registry.caller(consumer, request.headers)
-        await self._app(scope, receive, send)
+        caller = _caller(self._registry, request)
+        if scope["method"] != "POST":
+            # A stream to the client, for which this server has no messages.
+            raise HTTPException(405)
+        body = await _body(self._registry, caller, "mcp", request)
+        request.state.caller = caller
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return messages.pop() if messages else await receive()
+
+        await self._app(scope, replay, send)
+
+
+def _caller(registry: Registry, request: Request) -> Call:
+    return registry.caller(_consumer(registry, request), request.headers)
 
 
 def _consumer(registry: Registry, request: Request) -> str:
@@ -121,14 +136,15 @@ def _consumer(registry: Registry, request: Request) -> str:
     return registry.consumer_of(request.headers.getlist("authorization"), peer)
 
 
-async def _arguments(request: Request) -> object:
+async def _body(registry: Registry, caller: Call, name: str, request: Request) -> bytes:
+    """Read a whole body; one that is too long or too slow is refused, and that is logged."""
     try:
-        return json.loads(await read_body(request, _LIMITS) or b"{}")
+        return await read_body(request, _LIMITS)
     except ServiceError as error:
-        status = error.status if error.status == 413 else 400
-        raise CallError(status, "too_large" if status == 413 else "bad_body", str(error)) from None
-    except (ValueError, RecursionError):
-        raise CallError(400, "bad_body", "the body is a JSON object") from None
+        refusal = CallError(400, "bad_body", str(error))
+        if error.status == 413:
+            refusal = CallError(413, "too_large", str(error))
+        raise registry.refused(caller, name, refusal) from None
 
 
 async def _health(_: Request) -> Response:

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from hearth.approvals import ApprovalError
+from hearth.approvals.store import Store
 from hearth.catalogue import suggest
 from hearth.catalogue.house import House, Part, Service
 from hearth.clients.endpoints import one_line
@@ -220,7 +222,18 @@ class HouseVerbs:
 
     async def approval_status(self, call: Call, arguments: Approval) -> Reply:
         """Return where a proposal of this consumer stands."""
-        raise RefusedError(f"there is no proposal {arguments.id!r} of {call.consumer}")
+        store = Store(self.config.approvals)
+        try:
+            entry = await asyncio.to_thread(store.read, arguments.id)
+        except ApprovalError as error:
+            raise RefusedError(one_line(error)) from None
+        proposal = entry.proposal
+        if proposal.who.consumer != call.consumer:
+            raise RefusedError(f"there is no proposal {arguments.id} of {call.consumer}")
+        left_s = max(0, proposal.expires - int(time.time())) if entry.state == "pending" else 0
+        data = {"approval": proposal.id, "state": entry.state, "expires_in_s": left_s}
+        text = f"{proposal.summary}: {entry.state}" + (f": {entry.text}" if entry.text else "")
+        return Reply(text, data)
 
     def owner(self, name: str) -> Service | Part:
         """Return a service or part with a journal; RefusedError without."""

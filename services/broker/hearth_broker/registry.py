@@ -17,6 +17,7 @@ from typing import Any
 import pydantic
 
 from hearth import audit
+from hearth.clients.endpoints import one_line
 from hearth.machine.engine import EngineError
 
 from .config import Config
@@ -28,7 +29,6 @@ AUDIT, REPORTED = "audit.jsonl", 100
 CONSUMER_CALLS, CALLS = 8, 24
 # Calls within a minute, above which the log would forget its past for one caller's noise.
 PER_MINUTE, BAD_KEYS_PER_MINUTE = 300, 60
-_LINE = 400
 _SAID = re.compile(r"[^\w.:-]", re.ASCII)
 
 
@@ -75,8 +75,8 @@ class Registry:
         self._now = now
         self._running: Counter[str] = Counter()
         self._rates: dict[str, _Minute] = {}
-        self.ended: Counter[tuple[str, str]] = Counter()
-        """How often each verb ended with each outcome."""
+        self.ended: Counter[str] = Counter()
+        """How many calls ended with each outcome."""
 
     def verbs_of(self, consumer: str) -> list[Verb]:
         """Return the verbs that a consumer may call."""
@@ -139,10 +139,11 @@ class Registry:
         self._finish("call", fields, began)
         return reply
 
-    def refuse(self, caller: Call, name: str, error: CallError) -> None:
-        """Write into the audit log that a call could not even be read."""
+    def refused(self, caller: Call, name: str, error: CallError) -> CallError:
+        """Write into the audit log that a call could not even be read; return `error`."""
         fields = {"consumer": caller.consumer, "verb": name, "text": str(error)}
         self._record("refused", fields | {"outcome": error.outcome, "status": error.status})
+        return error
 
     def _permitted(self, consumer: str, name: str) -> Verb:
         verb = self._verbs.get(name)
@@ -179,9 +180,11 @@ class Registry:
             text = f"{verb.name} took longer than {verb.within_s:g} s"
             raise CallError(503, "late", text) from None
         except RefusedError as error:
-            raise CallError(409, "refused", _one_line(error)) from None
+            raise CallError(409, "refused", one_line(error)) from None
         except EngineError as error:
-            raise CallError(503, "failed", _one_line(error)) from None
+            # Its last words may be those of a program in an instance.
+            self._reads.note(caller, f"{OUTSIDE}a failure of {verb.name}", str(error))
+            raise CallError(503, "failed", one_line(error)) from None
         except Exception as error:
             _log_unexpected(verb.name, error)
             text = f"{verb.name} failed: the journal of the broker has the reason"
@@ -204,11 +207,10 @@ class Registry:
         raise CallError(429, "too_often", f"more than {most} calls in a minute: wait a little")
 
     def _finish(self, event: str, fields: Mapping[str, Any], began: float) -> None:
-        known = fields["verb"] if fields["verb"] in self._verbs else ""
-        self.ended[known, fields["outcome"]] += 1
         self._record(event, {**fields, "seconds": round(self._now() - began, 3)})
 
     def _record(self, event: str, fields: Mapping[str, Any]) -> None:
+        self.ended[fields["outcome"]] += 1
         try:
             audit.record(event, fields, self._log)
         except audit.AuditError as error:
@@ -220,9 +222,13 @@ class Registry:
 def bounded(reply: Reply, most: int) -> Reply:
     """Return a reply within its limits; what was cut says so."""
     data = reply.data
-    if data is not None and len(json.dumps(data)) > most:
-        data = {"cut": f"the data were longer than {most} bytes"}
-    return replace(reply, text=cut(reply.text, most), data=data)
+    if data is not None:
+        # Lone surrogates and NaN are no JSON; a file's name or a figure may be one.
+        raw = json.dumps(data, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        data = json.loads(raw, parse_constant=lambda _: None)
+        if len(raw) > most:
+            data = {"cut": f"the data had {len(raw)} bytes; at most {most} are returned"}
+    return Reply(cut(reply.text, most), data, one_line(reply.origin))
 
 
 def cut(text: str, most: int) -> str:
@@ -245,13 +251,9 @@ def _checked(verb: Verb, arguments: object) -> Any:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))[:80] or "arguments"
         text = f"{verb.name}: {where}: {first['msg']}"
-        raise CallError(400, "bad_arguments", _one_line(text)) from None
+        raise CallError(400, "bad_arguments", one_line(text)) from None
     except (ValueError, RecursionError):
         raise CallError(400, "bad_arguments", f"{verb.name}: this is no JSON") from None
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:_LINE]
 
 
 def _log_unexpected(name: str, error: Exception) -> None:
