@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
 
 from hearth.approvals import ApprovalError
 
@@ -10,6 +18,15 @@ FILE_BYTES = 64 * 1024
 # Only records of services, models and aliases; docs/decisions/056 says why no other file.
 FILES = ("services.yml", "models.yml", "aliases.yml")
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+
+
+def _word(text: str) -> str:
+    if text in ("and", "or", "not"):
+        raise ValueError("this is no name of a test, but a word between names")
+    return text
+
+
+_Check = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{2,60}$"), AfterValidator(_word)]
 
 
 class _Arguments(BaseModel):
@@ -42,7 +59,7 @@ class NewFiles(_Arguments):
         description="Whole new text of each file below inventory/local that changes.",
     )
     why: str = Field(min_length=1, max_length=2000, description="Reason, for the person.")
-    checks: list[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]{2,60}$")]] = Field(
+    checks: list[_Check] = Field(
         default_factory=list,
         max_length=8,
         description="Words in the names of the smoke tests that decide; without any, all tests.",

@@ -1,5 +1,6 @@
 """Proposals for the tests, and a store whose clock stands still."""
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 
 from hearth.approvals.proposal import LIFE_S, Excerpt, Mark, Proposal, Section, Who, new_id
 from hearth.approvals.store import Store
+from hearth.project import Project
 
 # Files have the time of the machine.
 NOW = int(time.time())
@@ -64,3 +66,20 @@ def approved(store: Store) -> Callable[[], Proposal]:
         return made
 
     return make
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a checkout of its own, with Hearth's inventory and the code of this one."""
+    root = tmp_path / "checkout"
+    ignore = shutil.ignore_patterns("local", "secrets.yml", "__pycache__")
+    shutil.copytree(ROOT / "inventory", root / "inventory", ignore=ignore)
+    for name in ("roles", "requirements", "hearth", "site.yml", "ansible.cfg"):
+        (root / name).symlink_to(ROOT / name)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("hearth.approvals.overlay.HOUSE_FILE", tmp_path / "house.json")
+    (tmp_path / "house.json").write_text("{}")
+    return Project(root)
