@@ -7,6 +7,7 @@ import io
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
@@ -26,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="hearth_pipelines", description=__doc__)
     parser.add_argument("--pipelines", type=Path, required=True, help="folder of .py files")
     parser.add_argument("--models", required=True, help="URL of the house's models, http://…/v1")
+    parser.add_argument("--agents", default="", help="URL of the house's agents, http://…/v1")
     parser.add_argument(
         "--server", type=Path, default=SERVER, help="folder with upstream's main.py"
     )
@@ -39,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
     logging.getLogger("hearth_pipelines").setLevel(logging.INFO)
     try:
-        app = build(options.server, options.pipelines, options.models, options.start_s)
+        urls = {"OPENAI_BASE_URL": options.models, "AGENTS_BASE_URL": options.agents}
+        app = build(options.server, options.pipelines, urls, options.start_s)
     except SetupError as error:
         print(f"hearth_pipelines: {error}", file=sys.stderr)
         return 2
@@ -56,14 +59,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def build(server_folder: Path, pipelines: Path, models_url: str, start_s: float) -> AccessControl:
+def build(
+    server_folder: Path, pipelines: Path, urls: Mapping[str, str], start_s: float
+) -> AccessControl:
     """Import upstream's server and return its app with access control."""
     for path in (server_folder / "main.py", pipelines):
         if not path.exists():
             raise SetupError(f"{path} does not exist: run `hearth up`")
     folder = credentials.credentials_folder()
     key = credentials.server_key(folder)
-    credentials.export(folder, models_url)
+    credentials.export(folder, urls)
     server = _import_server(server_folder, pipelines, key)
     replace_loading(server, start_s)
     return AccessControl(server.app, server, key)

@@ -1,6 +1,7 @@
 """The keys: read from the unit's credentials, and set in this process's environment only."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from hearth_pipelines.errors import SetupError
@@ -29,15 +30,15 @@ def server_key(credentials: Path) -> str:
     return key
 
 
-def export(credentials: Path, models_url: str) -> None:
-    """Set the variables by which pipelines find the house's models and their own secrets.
+def export(credentials: Path, urls: Mapping[str, str]) -> None:
+    """Set the variables by which pipelines find models, agents and their own secrets.
 
     They are set here, not by the unit, so that /proc/PID/environ does not contain them.
 
     Raises:
         SetupError: a secret has the name of a variable that is in use.
     """
-    os.environ["OPENAI_BASE_URL"] = models_url
+    os.environ.update(urls)
     os.environ["OPENAI_API_KEY"] = _read(credentials / MODELS_KEY)
     reserved = SERVER_VARIABLES | os.environ.keys()
     for path in sorted(credentials.iterdir()):

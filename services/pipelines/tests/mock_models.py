@@ -38,9 +38,8 @@ def _handler(models: MockModels) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             size = int(self.headers["content-length"])
             request = json.loads(self.rfile.read(size))
-            models.calls.append(
-                {"path": self.path, "key": self.headers["authorization"], **request}
-            )
+            sent = {"key": self.headers["authorization"], "chat": self.headers["x-hearth-chat"]}
+            models.calls.append({"path": self.path, **sent, **request})
             fault = models.faults.get(request["model"], "")
             if fault == "status":
                 error = {"error": {"message": "there is no such model here"}}

@@ -48,7 +48,16 @@ def test_a_new_server_or_pipeline_causes_a_restart(house: dict[str, Any]) -> Non
 def test_pipelines_have_their_own_key(house: dict[str, Any]) -> None:
     own = rendered("pipelines", "__pipelines_consumer", house, "pipelines", {})
     assert own == "consumer_pipelines"
-    assert house["consumers"]["pipelines"]["services"] == ["litellm"]
+    assert house["consumers"]["pipelines"]["services"] == ["litellm", "agents"]
+
+
+def test_it_gets_the_address_of_the_agents_where_the_house_has_them(house: dict[str, Any]) -> None:
+    words = started(run_units(house, "none")["pipelines"])
+    assert after(words, "--agents") == [house["services"]["agents"]["url"] + "/v1"]
+    services = {name: dict(one) for name, one in house["services"].items()}
+    services["pipelines"]["needs"] = ["litellm"]
+    alone = {**house, "services": services}
+    assert "--agents" not in started(run_units(alone, "none")["pipelines"])
 
 
 def test_only_the_chat_may_reach_it(tmp_path: Path) -> None:
