@@ -110,6 +110,11 @@ def derive(
             for name, record in catalogue.services.items()
             if not record.present
         },
+        unused_parts={
+            name: _part(machine, name, record, on)
+            for name, record in catalogue.parts.items()
+            if name not in made
+        },
     )
     first = _needed_first(whole)
     return replace(

@@ -237,6 +237,7 @@ class House:
     minimum_versions: Mapping[str, MinimumVersion]
     mirrors: Mapping[str, str]
     removed: Mapping[str, Service]
+    unused_parts: Mapping[str, Part]
 
     @property
     def default_alias(self) -> Alias | None:

@@ -414,7 +414,7 @@ class ConsumerRecord(Record):
     models: AllOrNames = "all"
     """The models that the key opens."""
     verbs: Verbs = ()
-    """The broker's verbs that the key opens, by their names or kinds; by default none."""
+    """The broker's verbs (docs/broker.md) that the key opens; by default none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -508,8 +508,11 @@ class AgentRecord(Record):
     """What it is good for, for people and for the agents that may call it."""
     specialists: tuple[str, ...] = ()
     """Agents that it may give work to; those have no specialists themselves."""
-    tools: Annotated[tuple[Verb, ...], Field(max_length=MOST_TOOLS)] = ()
-    """The broker's verbs that it may call. Each costs time in every turn."""
+    tools: Annotated[
+        tuple[Verb, ...],
+        Field(max_length=MOST_TOOLS, description=f"a list of at most {MOST_TOOLS} verbs"),
+    ] = ()
+    """The broker's verbs (docs/broker.md) that it may call. Each costs time in every turn."""
     words: tuple[str, ...] = ()
     """Words of a task that is meant for it; used only where no model can call tools."""
 

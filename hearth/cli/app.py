@@ -15,6 +15,7 @@ _COMMANDS = {
     "up": "up:build_and_verify",
     "verify": "verify:verify_house",
     "receipt": "receipt:app",
+    "agents": "agents:give_task",
     "status": "status:show_status",
     "doctor": "doctor:examine_house",
     "support": "doctor:pack_support",

@@ -49,7 +49,9 @@ def remove_service(
     house = project.house()
     name = service.replace("-", "_")
     if name in house.parts:
-        raise typer.BadParameter(f"{name} is a part of every house: only --all removes it")
+        raise typer.BadParameter(
+            f"{name} is a part of this house: it goes with what needs it, or with --all"
+        )
     known("service", name, project.catalogue().services)
     _refuse_needed(house, name)
     is_here = house.machine.reach == "local"
@@ -72,7 +74,11 @@ def remove_service(
 
 
 def _refuse_needed(house: House, name: str) -> None:
-    needing = [other for other, service in house.services.items() if name in service.needs]
+    needing = [
+        other
+        for other, service in house.services.items()
+        if name in service.needs and name not in service.uses
+    ]
     if needing:
         verb = "needs" if len(needing) == 1 else "need"
         raise RemoveError(

@@ -92,7 +92,7 @@ def taken_ports(
     """Yield each port of the house that another program holds, and a line with the fix."""
     wanted: dict[tuple[str, int], tuple[frozenset[str] | None, str]] = {
         ("tcp", part.port): (
-            _EVERYWHERE | {"127.0.0.1"},
+            _EVERYWHERE | {part.address or "127.0.0.1"},
             f"the part {part.name} needs it: stop that program, or give {part.name} another port "
             f"in {_LOCAL}/services.yml",
         )

@@ -13,9 +13,11 @@ from pathlib import Path
 from pylxd import Client
 
 from hearth.catalogue import CatalogueError, load
-from hearth.catalogue.house import House
+from hearth.catalogue.house import House, Part, Service
+from hearth.machine.environment import UNITS
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.remove import RemoveError, Trace, incus
+from hearth.remove.whole_house import drop_unit
 from hearth.yaml_edit import EditError, set_in_file
 
 CERTIFICATES = Path("/var/lib/hearth/caddy")
@@ -28,12 +30,25 @@ def traces(client: Client | None, house: House, data: Collection[str]) -> list[T
     """List the leftovers of a house's removed services; of those in `data`, their data as well."""
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
-    return found + unclaimed(removed) + fetched(house) + certificates(house)
+    return found + unused_parts(house) + unclaimed(removed) + fetched(house) + certificates(house)
+
+
+def unused_parts(house: House, root: Path = Path("/")) -> list[Trace]:
+    """List the units of parts that no service needs any more, and then their programs."""
+    found = []
+    for part in house.unused_parts.values():
+        program = root / PROGRAMS.relative_to("/") / part.name
+        if (root / UNITS / part.unit).exists():
+            found.append(Trace(f"unit {part.unit}", partial(drop_unit, part.unit, root)))
+        if program.exists():
+            found.append(Trace(f"program {part.name}", partial(shutil.rmtree, program)))
+    return found
 
 
 def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
     """List the certificates of names that no longer exist; Caddy would only let them expire."""
-    names = {site.fqdn for service in house.removed.values() for site in service.sites}
+    gone: list[Service | Part] = [*house.removed.values(), *house.unused_parts.values()]
+    names = {site.fqdn for owner in gone for site in owner.sites}
     names -= {site.fqdn for site in house.sites}
     return [
         Trace(f"certificate of {name}", partial(shutil.rmtree, path))

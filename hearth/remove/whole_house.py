@@ -192,7 +192,7 @@ def units(root: Path = Path("/")) -> list[Trace]:
     """List every unit of the house except the firewall's, first those that start others."""
     names = {path.name for path in (root / UNITS).glob("hearth-*")} | _loaded()
     ordered = sorted(names - {FIREWALL_UNIT}, key=lambda name: (not name.endswith(_STARTERS), name))
-    return [Trace(f"unit {name}", partial(_drop_unit, name, root)) for name in ordered]
+    return [Trace(f"unit {name}", partial(drop_unit, name, root)) for name in ordered]
 
 
 def firewall(root: Path = Path("/")) -> list[Trace]:
@@ -210,7 +210,7 @@ def firewall(root: Path = Path("/")) -> list[Trace]:
     if path.exists():
         # After the table: these block what the table no longer filters.
         found.append(Trace(f"routing rules {', '.join(MARK_RULES)}", _drop_mark_rules))
-        found.append(Trace(f"unit {FIREWALL_UNIT}", partial(_drop_unit, FIREWALL_UNIT, root)))
+        found.append(Trace(f"unit {FIREWALL_UNIT}", partial(drop_unit, FIREWALL_UNIT, root)))
     return found
 
 
@@ -359,7 +359,8 @@ def _loaded() -> set[str]:
     return {line.split()[0] for line in shown.splitlines() if line.strip()}
 
 
-def _drop_unit(name: str, root: Path) -> None:
+def drop_unit(name: str, root: Path = Path("/")) -> None:
+    """Stop a unit, and remove its file and its drop-ins."""
     path = root / UNITS / name
     # A folder holds drop-ins that a person added by `systemctl edit`.
     if not path.is_dir():

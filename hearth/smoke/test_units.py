@@ -281,8 +281,9 @@ def test_the_houses_parts_listen_only_where_the_catalogue_says(house: House) -> 
     for one in facts.listeners():
         part = parts.get(one.holder)
         if part and not one.address.startswith(LOOPBACK):
-            figures = {(house.machine.resolver_address, part.metrics_port)}
-            known = (one.address, one.port) in allowed.get(part.role, figures)
+            # For instances: its figures, and a part that serves them.
+            inside = {(house.machine.resolver_address, part.metrics_port), (part.address, part.port)}
+            known = (one.address, one.port) in allowed.get(part.role, inside)
             assert known, f"{part.name} listens on {one.address} port {one.port}"
 
 

@@ -18,7 +18,7 @@ from hearth.project import Project
 ROOT = Path(__file__).parents[3]
 COMMANDS = [
     *(["check"], ["up"], ["verify"], ["status"], ["logs"], ["shell"], ["models"], ["lock"]),
-    *(["secret", "list"], ["secret", "show"], ["secret", "set"], ["bench", "llm"]),
+    *(["secret", "list"], ["secret", "show"], ["secret", "set"], ["bench", "llm"], ["agents"]),
 ]
 
 

@@ -43,7 +43,7 @@ def call(*words: str) -> Result:
     [
         ([], "name one service, or add --all"),
         (["whisper", "--all"], "name one service, or add --all"),
-        (["login"], "is a part of every house"),
+        (["login"], "is a part of this house"),
         (["wisper"], "did you mean whisper?"),
         (["open_webui"], "add --yes"),
     ],

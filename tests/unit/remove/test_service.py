@@ -5,7 +5,8 @@ from pathlib import Path
 
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House, Source, Volume
-from hearth.remove.service import certificates, fetched, forgotten_secrets
+from hearth.remove.service import certificates, fetched, forgotten_secrets, unused_parts
+from tests.agents_house import agents_house
 from tests.unit.machine.samples import BASE
 
 
@@ -60,3 +61,20 @@ def test_certificates_of_unused_names_are_removed(tmp_path: Path) -> None:
     for trace in certificates(house(), tmp_path):
         trace.remove()
     assert [path.name for path in tmp_path.glob("*/*/*/*")] == ["talk.lan"]
+
+
+def test_a_part_that_no_service_needs_any_more_is_stopped_and_removed(tmp_path: Path) -> None:
+    unit = tmp_path / "etc/systemd/system/hearth-broker.service"
+    program = tmp_path / "var/lib/hearth/programs/broker/1"
+    for path in (unit.parent, program):
+        path.mkdir(parents=True)
+    unit.touch()
+    assert unused_parts(agents_house(), tmp_path) == []
+    without = agents_house("services: {}\n")
+    found = unused_parts(without, tmp_path)
+    assert [trace.what for trace in found] == ["unit hearth-broker.service", "program broker"]
+    for trace in found:
+        trace.remove()
+    assert not unit.exists()
+    assert not program.parent.exists()
+    assert unused_parts(without, tmp_path) == []
