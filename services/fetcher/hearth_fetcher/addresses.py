@@ -34,13 +34,14 @@ class Guard:
 
     async def addresses(self, host: str) -> Sequence[str]:
         """Return the addresses of a host; raises ServiceError unless all of them may be used."""
+        # The host may be a server's word, in a redirect: no message repeats it.
         literal = _literal(host)
         found = [literal] if literal else await self.resolve(host)
         if not found:
-            raise ServiceError(f"{host} has no IPv4 address", status=502, code="no_address")
+            raise ServiceError("the host has no IPv4 address", status=502, code="no_address")
         # One private address among public ones is an attack, or a mistake of that name's owner.
         if host not in self.open_names and not all(map(self._is_public, found)):
-            message = f"{host} is not on the internet: only public addresses are fetched from"
+            message = "the host is not on the internet: only public addresses are fetched from"
             raise ServiceError(message, status=403, code="address_not_allowed")
         return found
 

@@ -65,7 +65,7 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
             return _CountedStream(stream, self)
-        raise ServiceError(f"{host} accepts no connection", status=502, code="not_reachable")
+        raise ServiceError("the host accepts no connection", status=502, code="not_reachable")
 
     def take(self, count: int) -> None:
         """Count received bytes; raises ServiceError beyond the limit."""

@@ -74,11 +74,11 @@ class Fetcher:
                     return _next(target, headers[b"location"])
                 return await self._body(target, response, headers)
         except httpcore.RemoteProtocolError:
-            raise _broken(target, "sent no valid HTTP") from None
+            raise _broken("sent no valid HTTP") from None
         except (httpcore.NetworkError, httpcore.TimeoutException, OSError) as error:
             tls = isinstance(error, ssl.SSLError) or "SSL" in str(error) or "CERT" in str(error)
             why = "has no valid certificate for its name" if tls else "ended the connection"
-            raise _broken(target, why) from None
+            raise _broken(why) from None
 
     async def _body(
         self, target: Target, response: httpcore.Response, headers: dict[bytes, bytes]
@@ -86,7 +86,7 @@ class Fetcher:
         """Read a body up to the limit, and decompress no more than that of it."""
         encoding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if encoding not in ("identity", "gzip", "x-gzip", ""):
-            raise _broken(target, "sent an encoding that was not requested")
+            raise _broken("sent an encoding that was not requested")
         inflate = zlib.decompressobj(zlib.MAX_WBITS | 16) if "gzip" in encoding else None
         content, raw_bytes, most = bytearray(), 0, self.limits.page_bytes
         try:
@@ -97,7 +97,7 @@ class Fetcher:
                 if raw_bytes > most or len(content) > most:
                     break
         except zlib.error:
-            raise _broken(target, "sent data that cannot be decompressed") from None
+            raise _broken("sent data that cannot be decompressed") from None
         media_type, charset = _type(headers.get(b"content-type", b""), bytes(content[:64]))
         cut = raw_bytes > most or len(content) > most
         return Body(target.url, response.status, media_type, charset, bytes(content[:most]), cut)
@@ -107,7 +107,7 @@ def _next(target: Target, location: bytes) -> Target:
     try:
         return follow(target, location)
     except ServiceError as error:
-        message = f"{target.host} redirects to a place that is not fetched: {error}"
+        message = f"the page redirects to a place that is not fetched: {error}"
         raise ServiceError(message, status=403, code="redirect_not_allowed") from None
 
 
@@ -124,5 +124,5 @@ def _type(header: bytes, start: bytes) -> tuple[str, str]:
     return named if _MEDIA_TYPE.fullmatch(named) else "application/octet-stream", charset[:40]
 
 
-def _broken(target: Target, why: str) -> ServiceError:
-    return ServiceError(f"{target.host} {why}", status=502, code="bad_answer")
+def _broken(why: str) -> ServiceError:
+    return ServiceError(f"the server {why}", status=502, code="bad_answer")
