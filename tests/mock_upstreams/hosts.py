@@ -21,7 +21,7 @@ from starlette.responses import (
 )
 from starlette.routing import Host, Route, Router
 
-from tests.mock_upstreams import files, names, registry
+from tests.mock_upstreams import example_site, files, names, registry
 from tests.mock_upstreams.faults import Memory
 from tests.mock_upstreams.hugging_face import HuggingFace
 
@@ -82,6 +82,7 @@ def application(shelf: Shelf, memory: Memory, client: httpx.AsyncClient) -> Star
         names.HUGGING_FACE_FILES: [
             Route("/xet-bridge-us/{key}/{digest}", hugging_face.stored, methods=reading)
         ],
+        names.EXAMPLE_SITE: example_site.routes(),
         **{name: [Route("/security.html", _page, methods=reading)] for name in names.PAGES},
     }
     return Starlette(routes=[Host(name, app=Router(routes)) for name, routes in hosts.items()])

@@ -15,11 +15,14 @@ HUGGING_FACE_FILES = "cas-bridge.xethub.hf.co"
 PAGES = ("www.openssh.com", "logging.apache.org")
 # No real server: the scripted model (scripted/), which a lab's house calls like an external one.
 SCRIPTED = "scripted-model.example.org"
+# A made-up site under a domain for documentation, with pages that misbehave.
+EXAMPLE_SITE = "pages.example.org"
 
 ALL = (
     *(GITHUB, GITHUB_ASSETS, GITHUB_ARCHIVES),
     *(REGISTRY, REGISTRY_BLOBS),
     *(HUGGING_FACE, HUGGING_FACE_FILES),
     *PAGES,
+    EXAMPLE_SITE,
     SCRIPTED,
 )

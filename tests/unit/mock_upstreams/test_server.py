@@ -194,3 +194,15 @@ async def test_control_rejects_an_unknown_fault(far: FarSide) -> None:
     answer = await far.control.post("/faults", json={"kind": "rain"})
     assert answer.status_code == 422
     assert "kind" in answer.text
+
+
+async def test_the_example_site_has_pages_that_misbehave(far: FarSide) -> None:
+    site = f"https://{names.EXAMPLE_SITE}"
+    page = await far.client.get(f"{site}/openssh")
+    assert "<td>CVE-2024-6387<td>8.5p1 to 9.7p1<td>9.8<td>" in page.text
+    assert (await far.client.get(f"{site}/openssh.pdf")).content.startswith(b"%PDF-1.4")
+    away = await far.client.get(f"{site}/to/mapped")
+    # Not quoted, as Starlette would.
+    assert away.headers["location"] == "http://[::ffff:10.140.30.12]/"
+    assert (await far.client.get(f"{site}/to/nowhere")).status_code == 404
+    assert len((await far.client.get(f"{site}/large")).content) > 15 * 1024 * 1024
