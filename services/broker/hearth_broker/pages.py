@@ -199,10 +199,10 @@ class Pages:
         """Return why this is no request of a person who signed in; empty if it is.
 
         The reverse proxy sets the header of the consumer, empty for a person; an instance of the
-        house could set anything, but reaches the broker at another address than loopback.
+        house could set anything, but has an address of its own.
         """
         hosts = request.headers.getlist("host")
-        if not _is_loopback(request) or hosts != [self._config.home]:
+        if not _is_from_here(request) or hosts != [self._config.home]:
             return _ELSEWHERE
         if request.headers.getlist("x-hearth-consumer") != [""]:
             return "approvals are for people who signed in, not for keys of programs"
@@ -212,9 +212,12 @@ class Pages:
 _ELSEWHERE = "there is nothing at this address"
 
 
-def _is_loopback(request: Request) -> bool:
+def _is_from_here(request: Request) -> bool:
+    """Return whether this machine sent it: from loopback, or from the address that it called."""
+    peer = request.client.host if request.client else ""
+    called = (request.scope.get("server") or ("",))[0]
     try:
-        return ipaddress.ip_address(request.client.host if request.client else "").is_loopback
+        return peer == called or ipaddress.ip_address(peer).is_loopback
     except ValueError:
         return False
 
