@@ -141,6 +141,19 @@ class House:
         """Wait until `hearth status` reports that all is up, as a person would."""
         wait_green(NAME)
 
+    def wait_page_green(self) -> None:
+        """Wait until the house's page shows no fault either: it follows some seconds later."""
+        self.wait_green()
+        deadline = time.monotonic() + GREEN_S
+        while True:
+            text = self.inside("/bin/cat", "/run/hearth-watch/snapshot.json", check=True).stdout
+            shown = json.loads(text)
+            red = [row["name"] for row in shown["rows"] if not row["up"]]
+            if not (red or shown["findings"]):
+                return
+            assert time.monotonic() < deadline, (red, shown["findings"])
+            time.sleep(0.5)
+
     def converge(self, instance: str, *options: str) -> dict[str, int]:
         """Run site.yml for the machine and one instance; the others stay as they are."""
         return self.site("--limit", f"localhost,house,{instance}", *options)

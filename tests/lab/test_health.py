@@ -293,7 +293,7 @@ def unit_of(name: str, kind: str) -> str:
 def story(house: House, guest: str) -> Iterator[Story]:
     """All of it, with the page open in Chromium; the house is well again at the end."""
     lab.copy_in(NAME, ROOT / "tests/lab/delaying_proxy.py", PROXY)
-    house.wait_green()
+    house.wait_page_green()
     snapshot = json.loads(house.shell("cat /run/hearth-watch/snapshot.json"))
     rows = {row["name"]: row["kind"] for row in snapshot["rows"]}
     phone = Phone(house)

@@ -25,7 +25,7 @@ def visit(house: House, guest: str) -> Visit:
     """A whole visit, in which one service hangs until the visitor presses a button."""
     password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
     # An earlier test may have just booted it.
-    house.wait_green()
+    house.wait_page_green()
     try:
         return visitor.visit(
             *(guest, "chromium", "atHome", PAGE, password),
