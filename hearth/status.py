@@ -300,7 +300,8 @@ def firewall() -> Row:
 
 def _loops(unit: systemd.UnitState) -> bool:
     """Return whether a program keeps exiting, even if it is running at this moment."""
-    fresh = not unit.up or time.time() - unit.since < _LOOP_S
+    # No unit of the house ever gives up: one that is inactive or failed was stopped by somebody.
+    fresh = unit.active == "activating" or (unit.up and time.time() - unit.since < _LOOP_S)
     return unit.restarts >= health.RESTART_LIMIT and fresh
 
 

@@ -218,7 +218,8 @@ class Story:
         freed = time.time()
         gone = {"row-disk": "up", finding: None}
         one.green_s = last(self.shown.wait(freed, gone, GREEN_S + 5), gone, freed)
-        # What a full disk has ended starts again by itself.
+        # What a full disk has ended starts again by itself, perhaps before the page has seen it.
+        self.house.wait_page_green()
         self.shown.wait(freed, {"verdict": "up"}, STARTED_S)
         return one
 

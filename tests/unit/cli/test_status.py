@@ -178,6 +178,13 @@ def test_a_program_that_has_run_well_since_its_ends_is_up(
     assert row(house, url, "/healthy", monkeypatch, steady).text == "up"
 
 
+def test_a_program_that_somebody_stopped_after_its_ends_is_down(
+    house: House, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = row(house, url, "/healthy", monkeypatch, replace(DOWN, restarts=6, exit="signal 9"))
+    assert (found.state, found.text) == ("stopped", "failed (failed, oom-kill)")
+
+
 AWAY = systemd.UnitState("activating", "auto-restart", "exit-code", 0, exit="exit code 1")
 SHUT = "nothing passes between instances: run `hearth up`"
 
