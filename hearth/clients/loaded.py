@@ -1,5 +1,6 @@
 """The models that servers have in memory, and how to take one out; Ollama's interface."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +29,15 @@ class LoadedModel:
     expires: str
 
 
-def loaded(service: Service) -> list[LoadedModel]:
-    """Return the models that a service has in memory now."""
-    found = get_json(f"{service.url}/api/ps", _READ_S)
-    with client_errors(f"{service.url}/api/ps", _READ_S):
+def _get(url: str) -> Any:
+    return get_json(url, _READ_S)
+
+
+def loaded(service: Service, fetch: Callable[[str], Any] = _get) -> list[LoadedModel]:
+    """Return the models that a service has in memory now; ClientError if it does not say."""
+    url = f"{service.url}/api/ps"
+    found = fetch(url)
+    with client_errors(url, _READ_S):
         return [_model(entry) for entry in (found.get("models") or [])[:_MOST]]
 
 

@@ -1,15 +1,16 @@
 """Findings about models: their device, their memory, whether they are there, and their keys."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Edge, lan_address, one_line
 from hearth.clients.llm import devices
+from hearth.clients.loaded import LoadedModel
+from hearth.clients.loaded import loaded as in_memory
 from hearth.clients.models import FAILED, MISSING, WAITING, AliasState
 from hearth.doctor.finding import Context, Finding, check
 from hearth.doctor.kinds import (
@@ -113,22 +114,21 @@ def loaded(context: Context) -> Iterator[Finding]:
     given = accelerators(context)
     for service in context.house.services.values():
         for one in loaded_models(context, service) if service.name in given else ():
-            size, on_card = int(one.get("size") or 0), int(one.get("size_vram") or 0)
-            if 0 <= on_card < size:
-                part = f"{on_card / 2**30:.1f} of {size / 2**30:.1f} GiB are on the card"
-                yield Finding(MODEL_ON_CPU, str(one.get("name")), part)
+            if one.vram_bytes < one.size_bytes:
+                on_card, size = one.vram_bytes / 2**30, one.size_bytes / 2**30
+                part = f"{on_card:.1f} of {size:.1f} GiB are on the card"
+                yield Finding(MODEL_ON_CPU, one.name, part)
 
 
-def loaded_models(context: Context, service: Service) -> list[Mapping[str, Any]]:
-    """Return the models that a server has loaded, as Ollama lists them."""
+def loaded_models(context: Context, service: Service) -> list[LoadedModel]:
+    """Return the models that a server has loaded."""
     if "loaded_models" not in service.offers:
         return []
     try:
-        listed = context.fetch(f"{service.url}/api/ps")
+        return in_memory(service, context.fetch)
     except ClientError:
         # A server that does not answer has a finding of its own.
         return []
-    return list(listed.get("models") or ())
 
 
 @check(every_s=60)

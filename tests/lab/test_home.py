@@ -90,23 +90,15 @@ def test_the_keyboard_reaches_the_tiles_first(visit: Visit) -> None:
 
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
 def test_it_is_accessible(visit: Visit, scene: str) -> None:
-    assert visit[scene]["passed"] > 10
-    assert visit[scene]["serious"] == []
+    visit.is_accessible(scene)
 
 
 def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
-    found = visit["phone"]
-    assert found["wide"] <= found["inner"] == 320
-    assert found["sticking_out"] == []
-    assert found["too_small"] == []
+    visit.fits_a_phone()
 
 
 def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
-    day, night = visit["light pictures"], visit["dark pictures"]
-    assert day["ground"] > 0.8 > 0.3 > day["text"]
-    assert night["ground"] < 0.2 < 0.7 < night["text"]
-    for name in day["names"] + night["names"]:
-        assert (visit.folder / name).stat().st_size > 10_000
+    visit.is_light_and_dark()
 
 
 def test_a_button_needs_the_login(visit: Visit) -> None:

@@ -198,25 +198,16 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
 @in_chromium
 @pytest.mark.parametrize("scene", ["accessibility", "accessibility in the dark"])
 def test_it_is_accessible(visit: Visit, scene: str) -> None:
-    assert visit[scene]["passed"] > 10
-    assert visit[scene]["serious"] == []
+    visit.is_accessible(scene)
 
 
 def test_a_narrow_phone_shows_all_of_it(visit: Visit) -> None:
-    found = visit["phone"]
-    assert found["inner"] == 320
-    assert found["wide"] <= found["inner"]
-    assert found["sticking_out"] == []
-    assert found["too_small"] == []
+    visit.fits_a_phone()
 
 
 @in_chromium
 def test_it_is_light_by_day_and_dark_by_night(visit: Visit) -> None:
-    day, night = visit["light pictures"], visit["dark pictures"]
-    assert day["ground"] > 0.8 > 0.3 > day["text"]
-    assert night["ground"] < 0.2 < 0.7 < night["text"]
-    for name in day["names"] + night["names"]:
-        assert (visit.folder / name).stat().st_size > 10_000
+    visit.is_light_and_dark()
 
 
 def test_an_expired_login_shows_a_notice(visit: Visit) -> None:

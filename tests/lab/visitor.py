@@ -70,6 +70,26 @@ class Visit:
         assert scene.error is None, f"{self.browser}, {name}: {scene.error}"
         return scene.found
 
+    def fits_a_phone(self) -> None:
+        """Check that a phone 320 pixels wide shows all of the page, and nothing too small."""
+        found = self["phone"]
+        assert found["inner"] == 320
+        assert found["wide"] <= found["inner"]
+        assert (found["sticking_out"], found["too_small"]) == ([], [])
+
+    def is_light_and_dark(self) -> None:
+        """Check how bright ground and text look by day and by night, from 0 to 1."""
+        day, night = self["light pictures"], self["dark pictures"]
+        assert day["ground"] > 0.8 > 0.3 > day["text"]
+        assert night["ground"] < 0.2 < 0.7 < night["text"]
+        for name in day["names"] + night["names"]:
+            assert (self.folder / name).stat().st_size > 10_000
+
+    def is_accessible(self, scene: str) -> None:
+        """Check what axe found in a scene."""
+        assert self[scene]["passed"] > 10
+        assert self[scene]["serious"] == []
+
 
 def invite(house: House) -> str:
     """Return the name of the guest on the house's LAN; it is created when it is missing."""
