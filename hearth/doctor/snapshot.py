@@ -38,6 +38,12 @@ class Memory:
             if self.up.get(row.name) != row.up:
                 self.up[row.name], self.changed[row.name] = row.up, now
 
+    def forget_others(self, rows: Iterable[Row]) -> None:
+        """Forget rows that are no more, as those of a removed service."""
+        there = {row.name for row in rows}
+        self.up = {name: up for name, up in self.up.items() if name in there}
+        self.changed = {name: at for name, at in self.changed.items() if name in there}
+
     def note_findings(self, findings: Sequence[Finding], now: float) -> None:
         """Note since when findings are there, and forget those that are gone."""
         there = {one.key: one for one in findings}

@@ -148,6 +148,7 @@ class Watcher:
         self.memory.note_rows(rows, now)
         self.findings = causes(self._found)
         if self._checked.keys() >= CHECKS.keys():
+            self.memory.forget_others(rows)
             self.memory.note_findings(self.findings, now)
         run = self.active_run()
         # What is measured anew at each look is no news.

@@ -3,6 +3,8 @@
 The machine was listed when it was empty (test_build).
 """
 
+import shlex
+
 import pytest
 
 from tests.lab.house import CLONE, NAME, House
@@ -18,7 +20,12 @@ UNMEASURED = '-k "not test_tts and not test_stt"'
 MENTIONS = (
     f"grep -rlI -e {SERVICE} -e {INSTANCE} -e {SITE} /etc /var/lib/hearth --exclude-dir=receipt "
     # Other programs may mention a chat.
-    "--exclude-dir=programs --exclude=before.json || true"
+    "--exclude-dir=programs --exclude=before.json --exclude=house.json || true"
+)
+# The watcher's copy of the house has the oldest supported version of a package of that name.
+WATCHED = (
+    "import json\nhouse = json.load(open('/etc/hearth/house.json'))\n"
+    "print(json.dumps(house | {'minimum_versions': {}}))"
 )
 
 
@@ -30,6 +37,8 @@ def test_a_removed_service_leaves_its_data_and_nothing_else(controller: Controll
     controller.shell("systemctl unset-environment PYTEST_ADDOPTS")
     assert output.returncode == 0, output.text[-6000:]
     assert controller.shell(MENTIONS) == ""
+    watched = controller.shell(f"python3 -c {shlex.quote(WATCHED)}")
+    assert [name for name in (SERVICE, INSTANCE, SITE) if name in watched] == []
     listed = "incus {} list --format csv </dev/null"
     assert f"{INSTANCE}," not in controller.shell(listed.format(""))
     # No other service uses this release.

@@ -108,6 +108,14 @@ def test_a_row_has_the_time_of_its_last_change() -> None:
     assert (shown["up"], shown["state"], shown["text"]) == (False, "", "gone")
 
 
+def test_a_row_that_is_no_more_is_forgotten() -> None:
+    memory = snapshot.Memory()
+    rows = [Row(name, "service", True, "up", 0) for name in ("kokoro", "open_webui")]
+    memory.note_rows(rows, 1)
+    memory.forget_others(rows[:1])
+    assert (memory.up, memory.changed) == ({"kokoro": True}, {"kokoro": 1})
+
+
 def test_an_ignored_finding_is_shown_again_when_more_than_its_numbers_change() -> None:
     memory = snapshot.Memory()
     low = Finding(KIND, "/var", "4.93 GiB free on the disk of /var")
