@@ -180,7 +180,7 @@ async def try_need(house: House, flow: Flow) -> str:
     with connection:
         outcome = await health.reach(connection, flow.target_address, flow.port, path, within_s)
     return _PROBLEMS.get(outcome, outcome).format(
-        probe.WITHIN_S if outcome == "silent" else within_s
+        health.CONNECT_S if outcome == "silent" else within_s
     )
 
 

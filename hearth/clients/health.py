@@ -23,6 +23,8 @@ from hearth.machine import probe
 # A program that systemd has restarted this often is in a crash loop. `hearth up` waits for two more
 # (decision 027).
 RESTART_LIMIT = 3
+# Time limit for a connection inside the machine: one lost packet is sent again after a second.
+CONNECT_S = 1.4
 # A healthy answer is short.
 _MOST_BYTES = 2**20
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
@@ -107,7 +109,7 @@ async def get(url: str, within_s: float) -> tuple[int, bytes]:
 async def reach(
     connection: socket.socket, address: str, port: int, path: str, within_s: float
 ) -> str:
-    """Connect within two seconds, and with a path wait for the first byte of an answer.
+    """Connect within `CONNECT_S`, and with a path wait for the first byte of an answer.
 
     Returns an outcome as `hearth.machine.probe` names it: open, silent, hung, rejected, refused or
     unreachable.
@@ -117,7 +119,7 @@ async def reach(
     try:
         async with asyncio.timeout(within_s):
             # A slow program is no reason for a slow connection, which the kernel accepts.
-            async with asyncio.timeout(probe.WITHIN_S):
+            async with asyncio.timeout(CONNECT_S):
                 await loop.sock_connect(connection, (address, port))
             if not path:
                 return "open"
