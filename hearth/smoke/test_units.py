@@ -282,7 +282,10 @@ def test_the_houses_parts_listen_only_where_the_catalogue_says(house: House) -> 
         part = parts.get(one.holder)
         if part and not one.address.startswith(LOOPBACK):
             # For instances: its figures, and a part that serves them.
-            inside = {(house.machine.resolver_address, part.metrics_port), (part.address, part.port)}
+            inside = {
+                (house.machine.resolver_address, part.metrics_port),
+                (part.address, part.port),
+            }
             known = (one.address, one.port) in allowed.get(part.role, inside)
             assert known, f"{part.name} listens on {one.address} port {one.port}"
 

@@ -70,6 +70,8 @@ def _operation(verb: Verb) -> dict[str, Any]:
         "summary": verb.summary,
         "description": verb.summary,
         "tags": [verb.kind],
+        # The agents' server waits for a person after a `change`.
+        "x-hearth-kind": verb.kind,
         "requestBody": {"required": True, "content": arguments},
         "responses": {
             "200": {"description": "Done", "content": {"application/json": {"schema": _ANSWER}}},

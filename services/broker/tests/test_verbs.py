@@ -309,6 +309,9 @@ async def test_the_document_describes_each_verb(broker: httpx.AsyncClient, tmp_p
     assert document["openapi"] == "3.1.0"
     operation = document["paths"]["/v1/verbs/echo"]["post"]
     assert operation["operationId"] == "echo"
+    kinds = {path: one["post"]["x-hearth-kind"] for path, one in document["paths"].items()}
+    assert kinds["/v1/verbs/echo"] == "free"
+    assert kinds["/v1/verbs/change"] == "change", "the agents' server would not wait"
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert schema == {
         "type": "object",

@@ -7,8 +7,9 @@ from pathlib import Path
 _LAB = Path(__file__).parents[2] / "lab/inventory/services.yml"
 SERVICES = _LAB.read_text(encoding="utf-8")
 """The services' file of a lab's house, as it was before any proposal."""
-DROP_IN = "/etc/systemd/system/kokoro.service.d/90-broken.conf"
-"""The file with which the lab's tests break kokoro in its instance."""
+DROP_IN = "/etc/systemd/system/kokoro.service.d/90-memory.conf"
+MORE_MEMORY = "[Service]\nMemoryMax=2G\n"
+"""The fix of a kokoro that a test broke by a limit of its memory in the services' file."""
 VOICE_TWO = """  voice_two:
     role: kokoro
     summary: A second voice server.

@@ -164,7 +164,7 @@ def broken_kokoro(talk: Talk) -> Turns:
         made = yield call(
             "propose",
             files={"services.yml": programs.SERVICES},
-            why="Take back the setting of kokoro that its log complains about.",
+            why="Kokoro gets too little memory: take its limit back.",
             checks=["kokoro"],
         )
         yield Turn(f"I proposed it; nothing is changed before a person approves. {first(made)}")
@@ -184,8 +184,9 @@ def _in_a_sandbox() -> Turns:
     name = _named(first(made))
     unit = {"name": name, "unit": "kokoro.service"}
     before = yield call("sandbox_probe", name=name, port=8880, path="/health")
-    yield call("sandbox_read_file", name=name, path=programs.DROP_IN)
-    yield call("sandbox_run", name=name, argv=["/usr/bin/rm", "-f", programs.DROP_IN])
+    yield call("sandbox_systemctl", **unit, action="cat")
+    yield call("sandbox_write_file", name=name, path=programs.DROP_IN, text=programs.MORE_MEMORY)
+    yield call("sandbox_run", name=name, argv=["/usr/bin/systemctl", "daemon-reload"])
     yield call("sandbox_systemctl", **unit, action="restart")
     after = yield call("sandbox_probe", name=name, port=8880, path="/health")
     shown = yield call("sandbox_diff", name=name)
@@ -238,7 +239,7 @@ def wandering(talk: Talk) -> Turns:
     """Call with other arguments each time, so that no two calls are the same."""
     number = 0
     while True:
-        yield call("http_probe", target="litellm", path=f"/health/{number}")
+        yield call("http_probe", name="chat.lan", path=f"/{number}")
         number += 1
 
 
@@ -355,8 +356,8 @@ def _unquoted(text: str) -> str:
 
 def _named(text: str) -> str:
     """Return the name of the sandbox in the answer to its creation."""
-    found = re.search(r"\bsb-[a-z0-9-]+", text)
-    return found[0] if found else "sb-unknown"
+    found = re.search(r"\bsb-[0-9a-f]{8}\b", text)
+    return found[0] if found else "sb-00000000"
 
 
 def _number(version: str) -> tuple[int, ...]:

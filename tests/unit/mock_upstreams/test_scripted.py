@@ -136,11 +136,11 @@ async def test_the_second_voice_server_is_proposed_and_taken_back() -> None:
 async def test_broken_kokoro_goes_through_the_caretaker_the_sandbox_and_a_proposal() -> None:
     seen = await play(scripts.BROKEN_TASK, TEAM, lambda name, _: f"({name} did it)")
     assert [one[0] for one in seen[:-1]] == ["caretaker", "coder", "caretaker"]
-    inner = await play(seen[1][1]["input"], SANDBOX, lambda *_: "made sb-7 for you")
+    inner = await play(seen[1][1]["input"], SANDBOX, lambda *_: "sb-0123abcd is ready")
     names = [one[0] for one in inner[:-1]]
     assert names[:2] == ["sandbox_create", "sandbox_probe"]
     assert names[-2:] == ["sandbox_diff", "sandbox_delete"]
-    assert all(one[1]["name"] == "sb-7" for one in inner[1:-1])
+    assert all(one[1]["name"] == "sb-0123abcd" for one in inner[1:-1])
     *called, _ = await play(seen[2][1]["input"], HOUSE, lambda *_: "ok")
     assert [one[0] for one in called] == ["propose"]
 
