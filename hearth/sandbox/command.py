@@ -179,6 +179,8 @@ def probe(name: str, port: int, path: str = "/") -> Response:
         reason = error.strerror if isinstance(error, OSError) else "no HTTP"
         raise SandboxError(f"{name}: port {port}: {reason or type(error).__name__}") from None
     seconds = round(time.monotonic() - started, 3)
+    if seconds >= _PROBE_S:
+        raise SandboxError(f"{name}: port {port}: no whole answer in {_PROBE_S:g} s")
     return Response(status, headers, body.decode(errors="replace"), seconds)
 
 

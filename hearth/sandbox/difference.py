@@ -248,7 +248,7 @@ class _Walk:
             return ""
         names = "/dev/null" if old is None else f"a{place}", f"b{place}"
         lines = difflib.unified_diff(before, after, *names, n=2)
-        text = "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+        text = "".join(f"{_shown(line)}\n" for line in lines)
         text = text.encode()[: _ALL_TEXT_BYTES // 3].decode(errors="ignore")
         self._text_bytes += len(text.encode())
         if self._text_bytes > _ALL_TEXT_BYTES:
@@ -290,6 +290,7 @@ def _kind(seen: os.stat_result) -> str:
     return f"{kind}, {seen.st_size} bytes" if kind == "file" else kind
 
 
-def _shown(name: str) -> str:
-    """Return a file's name as one printable word of text, whatever is in it."""
-    return "".join(x if x.isprintable() else "?" for x in name.encode("utf-8", "replace").decode())
+def _shown(line: str) -> str:
+    """Return a file's name or a line of it in characters that a terminal prints."""
+    plain = line.rstrip("\n").encode("utf-8", "replace").decode()
+    return "".join(x if x.isprintable() or x == "\t" else "?" for x in plain)

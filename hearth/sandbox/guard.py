@@ -97,5 +97,8 @@ def written_bytes(sandbox: Sandbox) -> int:
 
 
 def _free_bytes() -> int:
-    status = os.statvfs(ROOTS)
+    try:
+        status = os.statvfs(ROOTS)
+    except OSError as error:
+        raise EngineError(f"{ROOTS}: {error.strerror}: is Incus running?") from None
     return status.f_bavail * status.f_frsize

@@ -315,7 +315,7 @@ def _make(
         raise SandboxError(f"{name}: its address and folders could not be made: try again")
     instances.wait_ready(client, found)
     ready = time.time()
-    client.api.instances[name].patch(json={"config": {_READY: f"{ready:.6f}"}})
+    client.api.instances[name].patch(json={"config": {_READY: repr(ready)}})
     return ready
 
 
@@ -326,9 +326,9 @@ def _config(sandbox: Sandbox) -> dict[str, str]:
         # It is no instance of a service: nothing rebuilds it, and it keeps no image.
         IMAGE_KEY: "",
         _KEY: sandbox.service or "empty",
-        _MADE: f"{sandbox.made:.6f}",
+        _MADE: repr(sandbox.made),
         _READY: "",
-        _ENDS: f"{sandbox.ends:.6f}",
+        _ENDS: repr(sandbox.ends),
         _ADDRESS: sandbox.address,
         _OWNER: sandbox.owner,
         _NOTE: "",
