@@ -59,6 +59,7 @@ MIDDLE = (
     Part("faults", 2.3),
     Part("doctor", 2.5),
     Part("torch_engine", 0.7),
+    Part("sandbox", 1.6),
 )
 # Whole files for `scripts/test --long`; some other files have single tests marked `long`.
 LONG = (
