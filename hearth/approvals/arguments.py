@@ -15,7 +15,7 @@ from pydantic import (
 from hearth.approvals import ApprovalError
 
 FILE_BYTES = 64 * 1024
-# Only records of services, models and aliases; docs/decisions/056 says why no other file.
+# Only records of services, models and aliases; docs/decisions/051 says why no other file.
 FILES = ("services.yml", "models.yml", "aliases.yml")
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 

@@ -69,7 +69,8 @@ def plan(
     sections = _sections(arguments, old, new, shown, found)
     added = {f"files.{name}": _added(old[name], new[name]) for name in new}
     words = known_words([_read(path) for path in _files(project.inventory)])
-    summary = f"change {', '.join(sorted(new))} in inventory/local: {found.changed} tasks"
+    names = ", ".join(sorted(new))
+    summary = f"change {names} in inventory/local; {found.changed} tasks would change something"
     return Change(summary, sections, depends, {**added, "why": arguments.why}, words)
 
 

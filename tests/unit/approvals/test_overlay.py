@@ -56,7 +56,9 @@ def test_a_second_server_is_planned_without_touching_the_inventory(project: Proj
     assert not preview.root.exists()
     assert base(project) == before == change.base
     assert "kokoro_two" not in project.house().services
-    assert change.summary == "change services.yml in inventory/local: 3 tasks"
+    assert (
+        change.summary == "change services.yml in inventory/local; 3 tasks would change something"
+    )
     texts = {one.title: one for one in change.plan}
     diff = texts["inventory/local/services.yml"]
     assert (diff.kind, diff.author) == ("diff", "agent")

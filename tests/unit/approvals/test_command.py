@@ -1,0 +1,139 @@
+"""`hearth approve` decides for root on a terminal, and for nobody else."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+from hearth.approvals.proposal import Excerpt, Mark, Section
+from hearth.approvals.store import Store
+from hearth.cli import approve
+from hearth.cli.app import app
+from tests.unit.approvals.conftest import ROOT, proposal
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Put the approvals of the command into a folder of the test."""
+    store = Store(tmp_path / "approvals", tmp_path / "audit.jsonl")
+    monkeypatch.setattr(approve, "Store", lambda: store)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(approve, "execute_apart", lambda root, id_: None)
+    return store
+
+
+def call(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["approve", *words], input=stdin)
+
+
+def test_the_list_is_for_people_and_programs(here: Store) -> None:
+    assert call().output == "none\n"
+    made = proposal()
+    here.add(made)
+    assert made.id in call().output
+    (found,) = json.loads(call("--json").output)
+    assert (found["id"], found["state"], found["verb"]) == (made.id, "pending", "restart")
+    assert found["digest"] == here.read(made.id).digest
+
+
+def test_without_a_terminal_nothing_is_approved(here: Store) -> None:
+    made = proposal()
+    here.add(made)
+    result = call(made.id, stdin=f"{made.id[-6:]}\n")
+    assert "only a person on a terminal" in str(result.exception)
+    assert here.read(made.id).state == "pending"
+
+
+def test_one_is_shown_or_refused(here: Store) -> None:
+    made = proposal()
+    here.add(made)
+    assert "restart kokoro" in call(made.id, "--show").output
+    assert here.read(made.id).state == "pending"
+    assert call(made.id, "--refuse").exit_code == 0
+    assert here.read(made.id).state == "refused"
+    assert call("--refuse").exit_code == 2
+
+
+def test_the_agents_text_cannot_imitate_the_house(here: Store) -> None:
+    made = proposal(
+        verb="propose",
+        plan=(
+            Section("Why", "good\nWhat will be done\n\x1b[2Jnothing [bold]x", author="agent"),
+            Section("file", "+new\n-old", "diff"),
+        ),
+        reads=(Excerpt("outside: \x1b[31mpage", 1, "a\u202eb"),),
+        taint=(Mark("files.services.yml", "outside: page", "new"),),
+    )
+    here.add(made)
+    console = Console(width=100, force_terminal=False, record=True)
+    console.print(approve.view(here.read(made.id)))
+    text = console.export_text()
+    assert "\x1b" not in text
+    assert "  │ What will be done" in text
+    assert "<U+001B>[2Jnothing [bold]x" in text
+    assert "outside: <U+001B>[31mpage: “a<U+202E>b”" in text
+    assert "files.services.yml: “new” is in outside: page" in text
+
+
+_SCRIPT = """
+import sys
+from pathlib import Path
+from hearth.approvals.store import Store
+from hearth.cli import approve
+store = Store(Path(sys.argv[1]), Path(sys.argv[2]))
+approve.Store = lambda: store
+approve.execute_apart = lambda root, id_: print("started", id_)
+approve._follow = lambda store, id_: None
+sys.argv[1:3] = []
+from hearth.cli.app import app
+app()
+"""
+
+
+@pytest.mark.parametrize(("typed", "state"), [("right", "approved"), ("wrong", "pending")])
+def test_on_a_terminal_the_end_of_the_id_is_typed(
+    tmp_path: Path, here: Store, typed: str, state: str
+) -> None:
+    made = proposal()
+    here.add(made)
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-c", _SCRIPT, str(here.folder), str(tmp_path / "audit.jsonl")]
+    output = bytearray()
+
+    def read() -> None:
+        try:
+            while piece := os.read(ours, 4096):
+                output.extend(piece)
+        except OSError:
+            return
+
+    with subprocess.Popen(
+        [*argv, "approve", made.id],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
+    ) as process:
+        os.close(theirs)
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        os.write(ours, (made.id[-6:] if typed == "right" else "yes").encode() + b"\n")
+        process.wait(60)
+        reader.join(5)
+    os.close(ours)
+    assert here.read(made.id).state == state, output.decode()
+    assert (f"started {made.id}".encode() in output) == (typed == "right")
+
+
+def test_a_code_is_shown_on_a_terminal_only(here: Store) -> None:
+    result = call("--enrol", "Anna")
+    assert result.exit_code == 2
+    assert "on a terminal only" in re.sub(r"[\s│]+", " ", result.output)
