@@ -20,18 +20,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9100)
     parser.add_argument("--state", type=Path, default=state_folder("hearth-agents"))
-    parser.add_argument("--own", type=Path, help="folder with agents of one's own, *.py")
+    own = "folder with agents of one's own, *.py (default: agents/ beside the configuration)"
+    parser.add_argument("--own", type=Path, help=own)
     options = parser.parse_args(argv)
     configure_logging()
     try:
         config = load_config(options.config)
         keys = read_secret(LITELLM_KEY), read_secret(BROKER_KEY)
         options.state.mkdir(parents=True, exist_ok=True)
+        folder = options.own or options.config.parent / "agents"
         # Imported late: the SDK takes two seconds, which a wrong file need not wait for.
         from hearth_agents.app import make_app
         from hearth_serving.server import run
 
-        state, app = make_app(config, *keys, options.state, options.own)
+        state, app = make_app(config, *keys, options.state, folder)
         run(state, options.host, options.port, lambda _: app, lambda: True)
     except ServiceError as error:
         print(f"hearth-agents: {error}", file=sys.stderr)

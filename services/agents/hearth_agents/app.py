@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Send
 
 from hearth_agents.broker import Broker
-from hearth_agents.config import LEADER, Config
+from hearth_agents.config import Config
 from hearth_agents.models import make_client
 from hearth_agents.player import Player
 from hearth_agents.requests import Asked, read_request
@@ -182,7 +182,7 @@ class _RunResponse(StreamedResponse):
             agent=asked.task.agent,
             id=asked.run_id,
             chat=asked.chat,
-            titles={LEADER: state.config.agents[LEADER].title or "Agent Team"},
+            titles=state.team.titles,
             limits=state.config.limits,
             prices=state.config.prices,
             system=asked.system,

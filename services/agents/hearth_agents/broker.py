@@ -26,6 +26,10 @@ class BrokerGone(Exception):
 class VerbRefused(Exception):
     """The broker refused this call; one line for the model and the person."""
 
+    def __init__(self, line: str, status: int = 0) -> None:
+        super().__init__(line)
+        self.status = status
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:
@@ -101,7 +105,7 @@ class Broker:
         except ValueError:
             content = None
         if status != 200 or not isinstance(content, dict):
-            raise VerbRefused(_error_line(content, status, verb.name))
+            raise VerbRefused(_error_line(content, status, verb.name), status)
         origin = content.get("origin")
         return Reply(
             text=str(content.get("text", "")),
@@ -151,7 +155,7 @@ def read_verbs(document: Mapping[str, Any]) -> dict[str, Verb]:
             summary=str(operation.get("description") or operation.get("summary") or name),
             schema=_alone(schema, definitions),
             path=str(path),
-            waits=operation.get("x-hearth-kind") == "change",
+            waits="change" in operation.get("tags", ()),
         )
     return found
 

@@ -26,12 +26,13 @@ from hearth_serving.errors import log_unexpected
 
 log = logging.getLogger(__name__)
 
-POLL_S, TELL_S, HEARTBEAT_S = 1.0, 10.0, 10.0
+POLL_S, TELL_S, HEARTBEAT_S = 2.0, 10.0, 10.0
 BROKER_AWAY_S = 60
 # Calls that a model makes at once; the others wait for their turn.
 AT_ONCE = 4
 _STATUS = Verb("approval_status", "", {}, "/v1/verbs/approval_status", waits=False)
 _DECIDED = frozenset(["refused", "expired", "void", "done", "failed", "taken_back"])
+_UNKNOWN = frozenset([400, 404, 409])
 _NO_TOOLS = frozenset(["unsupported_capability", "model_not_found", "model_not_allowed"])
 
 
@@ -124,12 +125,13 @@ class Player:
             await self._run(run, task)
         except Exception as error:
             run.end = run.end or _line(error, self._config.litellm)
+            if run.stored and not run.open_calls():
+                await self._store.delete(run.stored)
             self._end_early(run, task)
 
     async def _run(self, run: Run, task: Task) -> None:
         built = await self._team.build()
-        run.titles = built.titles
-        agent = built.agents.get(task.agent)
+        agent = built.get(task.agent)
         if agent is None:
             raise run.stop(f"the agent {task.agent} could not be made; the server's log says why")
         waiting = await self._store.find(task.keys)
@@ -156,12 +158,14 @@ class Player:
             key = task.keys[0]
             stored = state.to_json(context_serializer=lambda _: {})
             await self._store.put(Waiting(key, task.agent, task.message, stored, described(run)))
+            run.stored = key
             if not task.can_wait:
                 self._tell_waiting(run)
                 return
             await self._wait(run, task.agent)
             start = self._approved(run, state)
-        await self._store.delete(task.keys[0])
+        if run.stored:
+            await self._store.delete(run.stored)
         self._end_well(run, task, str(result.final_output or ""))
 
     async def _once(
@@ -198,10 +202,11 @@ class Player:
         """Return the state to go on with, or None while a person asks something else meanwhile."""
         waiting.restore(run)
         is_new = waiting.message != task.message
-        open_ones = [one for call, one in run.approvals.items() if call not in run.outcomes]
+        open_ones = [run.approvals[call] for call in run.open_calls()]
         if is_new and not all([await self._decided(run, one, task.agent) for one in open_ones]):
             self._forget(run)
             return None
+        run.stored = waiting.key
         context = agents.RunContextWrapper(context=run)
         state = await RunState.from_json(agent, waiting.state, context_override=context)
         if not task.can_wait and open_ones and not is_new:
@@ -229,7 +234,7 @@ class Player:
 
     async def _wait(self, run: Run, agent: str) -> None:
         """Wait until every change that was proposed is refused, has expired or is carried out."""
-        open_calls = [call for call in run.approvals if call not in run.outcomes]
+        open_calls = run.open_calls()
         tell_at_s = away_since_s = 0.0
         while open_calls:
             now_s = time.monotonic()
@@ -270,11 +275,12 @@ class Player:
         try:
             return await self._broker.call(_STATUS, {"id": approval.id}, caller)
         except VerbRefused as error:
-            # An approval that the broker does not know any more cannot be carried out.
-            return Reply(str(error), {"state": "void"}, "house")
+            # One that the broker does not know any more will never be carried out.
+            state = "void" if error.status in _UNKNOWN else "unknown"
+            return Reply(str(error), {"state": state}, "house")
 
     def _tell_waiting(self, run: Run) -> None:
-        open_ones = [one for call, one in run.approvals.items() if call not in run.outcomes]
+        open_ones = [run.approvals[call] for call in run.open_calls()]
         line = _waiting_line(open_ones)
         run.emit(Step(agent=LEADER, kind="waiting", text=line))
         run.events.put_nowait(Piece(f"{line[0].upper()}{line[1:]}. Write again when that is done."))

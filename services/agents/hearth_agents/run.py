@@ -104,6 +104,8 @@ class Run:
     """Changes that wait, by the id of the tool call that proposed them."""
     outcomes: dict[str, str] = field(default_factory=dict)
     """What came of them, once decided."""
+    stored: str = ""
+    """Where this run is stored, once it has waited."""
     replies: dict[str, str] = field(default_factory=dict)
     """What the model reads of a change that the broker refused, by the id of the call."""
     read: dict[str, set[str]] = field(default_factory=dict)
@@ -119,6 +121,10 @@ class Run:
     def emit(self, step: Step) -> None:
         """Report a step."""
         self.events.put_nowait(step)
+
+    def open_calls(self) -> list[str]:
+        """Return the ids of the calls whose changes are not decided."""
+        return [call for call in self.approvals if call not in self.outcomes]
 
     def stop(self, reason: str) -> Ended:
         """Note why the run ends, and return the exception to raise."""

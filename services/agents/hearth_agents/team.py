@@ -5,7 +5,6 @@ import logging
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,19 +29,7 @@ _LEADER_RULE = (
     "specialist for what needs none."
 )
 
-Agent: TypeAlias = "agents.Agent[Run]"
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """The agents, made for one description of the broker."""
-
-    agents: Mapping[str, Agent]
-    titles: Mapping[str, str]
-
-    def of(self, offered: str) -> Agent | None:
-        """Return the agent that is offered under this name."""
-        return self.agents.get(LEADER if offered == TEAM else offered)
+Agent: TypeAlias = agents.Agent[Run]
 
 
 class Workshop:
@@ -106,7 +93,7 @@ class Team:
         self._config, self._client, self._broker = config, client, broker
         self._own = _load_own(own) if own else {}
         self._verbs: Mapping[str, Verb] | None = None
-        self._built: Built | None = None
+        self._built: Mapping[str, Agent] | None = None
         self._until_s = 0.0
 
     @property
@@ -115,8 +102,14 @@ class Team:
         others = [name for name in self._config.agents if name != LEADER]
         return [TEAM, *others, *self._own]
 
-    async def build(self) -> Built:
-        """Return the agents; raises BrokerGone when the broker never described its verbs."""
+    @property
+    def titles(self) -> dict[str, str]:
+        """What people call each agent."""
+        own = {name: name.replace("_", " ").capitalize() for name in self._own}
+        return own | {name: _title(name, record) for name, record in self._config.agents.items()}
+
+    async def build(self) -> Mapping[str, Agent]:
+        """Return the agents by name; raises BrokerGone if the broker never described its verbs."""
         if self._built is None or time.monotonic() > self._until_s:
             try:
                 verbs = await self._broker.verbs() if self._wants_tools() else {}
@@ -142,18 +135,16 @@ class Team:
     def _wants_tools(self) -> bool:
         return bool(self._own) or any(record.tools for record in self._config.agents.values())
 
-    def _make(self, verbs: Mapping[str, Verb]) -> Built:
+    def _make(self, verbs: Mapping[str, Verb]) -> dict[str, Agent]:
         workshop = Workshop(self._config, self._client, self._broker, verbs)
         made = {name: workshop.agent(name) for name in self._config.agents}
-        titles = {name: _title(name, record) for name, record in self._config.agents.items()}
         for name, make in self._own.items():
             try:
                 # Steps, logs and the broker call it by the name that people chose.
                 made[name] = make(workshop).clone(name=name)
-                titles[name] = name.replace("_", " ").capitalize()
             except Exception as error:
                 log.warning("%s.py: %s: %s", name, type(error).__name__, one_line(str(error)))
-        return Built(made, titles)
+        return made
 
 
 def _title(name: str, record: AgentRecord) -> str:

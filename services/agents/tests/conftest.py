@@ -1,5 +1,6 @@
 """A whole server over real HTTP: the real SDK, a scripted provider and a fake broker."""
 
+import asyncio
 import hashlib
 import json
 import sys
@@ -71,7 +72,10 @@ class House:
         headers = more.pop("headers", {})
         body = {"model": model, "messages": messages, "stream": True, **more}
         answer = Answer()
-        async with self.client.stream("POST", CHAT, json=body, headers=headers) as response:
+        async with (
+            asyncio.timeout(20),
+            self.client.stream("POST", CHAT, json=body, headers=headers) as response,
+        ):
             assert response.status_code == 200, await response.aread()
             async for line in response.aiter_lines():
                 answer.read(line)
@@ -114,6 +118,15 @@ class Answer:
 
 
 Start = Callable[..., Any]
+
+
+async def eventually(is_true: Callable[[], object], within_s: float = 2.0) -> float:
+    """Wait for a condition; return the seconds that it took."""
+    began_s = time.monotonic()
+    while not is_true():
+        assert time.monotonic() - began_s < within_s, "it did not happen in time"
+        await asyncio.sleep(0.01)
+    return time.monotonic() - began_s
 
 
 @pytest.fixture

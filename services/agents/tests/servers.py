@@ -87,8 +87,8 @@ class Provider:
 
     async def _stream(self, said: Any) -> AsyncIterator[bytes]:
         if isinstance(said, str):
-            for word in said.split(" "):
-                yield _chunk({"content": word if word == said.split(" ")[0] else f" {word}"})
+            for index, word in enumerate(said.split(" ")):
+                yield _chunk({"content": f" {word}" if index else word})
         else:
             for index, c in enumerate(said):
                 head = {"index": index, "id": c.id, "type": "function"}
@@ -168,7 +168,7 @@ class FakeBroker:
                 "requestBody": {"content": {"application/json": {"schema": reference}}},
             }
             if name in CHANGES:
-                operation["x-hearth-kind"] = "change"
+                operation["tags"] = ["change"]
             paths[f"/v1/verbs/{name}"] = {"post": operation}
         schemas = {
             name: {"type": "object", "properties": fields, "required": list(fields)}
@@ -183,7 +183,7 @@ class FakeBroker:
         arguments = await request.json()
         self.calls.append((name, arguments, dict(request.headers)))
         answer = self.answers.get(name, self._default)
-        if callable(answer):
+        if callable(answer) and not isinstance(answer, Response):
             answer = answer(name, arguments)
         if asyncio.iscoroutine(answer):
             watch = asyncio.ensure_future(answer)
@@ -239,5 +239,8 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
-        server.should_exit = server.force_exit = True
+        # As when a process is killed: what is open breaks off.
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        server.should_exit = True
         await task
