@@ -15,7 +15,7 @@ LOCAL = "services:\n  agents: {enabled: true}\n  fetcher: {enabled: true}\n"
 
 
 @cache
-def agents_house(local: str = LOCAL, **files: str) -> House:
+def agents_house(local: str = LOCAL, secrets: frozenset[str] = frozenset(), **files: str) -> House:
     """Return the house with this `local/services.yml`; `files` are further ones by their names."""
     with tempfile.TemporaryDirectory() as folder:
         inventory = Path(folder) / "inventory"
@@ -24,4 +24,4 @@ def agents_house(local: str = LOCAL, **files: str) -> House:
             shutil.copy(ROOT / "inventory" / f"{name}.yml", inventory)
         for name, text in {"services": local, **files}.items():
             (inventory / "local" / f"{name}.yml").write_text(text)
-        return derive(load(inventory), has=lambda gpu: gpu != "cuda")
+        return derive(load(inventory), secrets, has=lambda gpu: gpu != "cuda")

@@ -55,3 +55,19 @@ def test_a_part_calls_what_it_needs_and_nothing_else(machine: Router) -> None:
     assert knock_as(machine, PART_USER, OLLAMA, PORT) == "open"
     assert knock_as(machine, PART_USER, KOKORO, PORT) == "rejected"
     assert knock_as(machine, NOBODY, OLLAMA, PORT) == "rejected"
+
+
+def test_a_part_that_serves_is_for_who_needs_it_and_for_the_reverse_proxy(tmp_path: Path) -> None:
+    (tmp_path / "inventory").mkdir()
+    house = reference_house(tmp_path / "inventory")
+    house["parts"]["broker"]["port"] = PORT
+    need = {"source": "kokoro", "source_address": KOKORO}
+    target = {"target": "broker", "target_address": RESOLVER, "port": PORT}
+    house["flows"].append(need | target)
+    with router(house, tmp_path) as machine:
+        assert machine.knock(KOKORO, RESOLVER, PORT) == "open"
+        for other in (OLLAMA, LAN, CONTAINER):
+            assert machine.knock(other, RESOLVER, PORT) == "rejected", other
+        # Its pages trust the login, which only the reverse proxy asks.
+        assert knock_as(machine, PART_USER, RESOLVER, PORT) == "open"
+        assert knock_as(machine, NOBODY, RESOLVER, PORT) == "rejected"
