@@ -5,14 +5,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import uvicorn
-
 from hearth.approvals import ApprovalError
-from hearth.doctor.watch import WatchError, read_house
+from hearth_serving.application import AppState
+from hearth_serving.errors import ServiceError
+from hearth_serving.server import listen, make_server
 
 from . import change_verbs, free_verbs, pages, sandbox_verbs
-from .app import create_app
-from .config import BrokerError, load_config
+from .app import LIMITS, create_app
+from .config import BrokerError, load_config, read_house
+
+_MODULES = (free_verbs, sandbox_verbs, change_verbs)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,32 +27,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = load_config(options.config)
         house = read_house(config.house)
-        modules = (free_verbs, sandbox_verbs, change_verbs)
-        verbs = [verb for module in modules for verb in module.verbs(house, config)]
+        verbs = [one for module in _MODULES for one in module.verbs(house, config)]
         app = create_app(config, house, verbs, pages.routes(config))
-        pages.resume(config)
-    except (ApprovalError, BrokerError, WatchError) as error:
+        listener = listen(options.host, options.port, LIMITS)
+        for id_ in pages.resume(config):
+            print(f"taken up: proposal {id_}", file=sys.stderr, flush=True)
+    except (ApprovalError, BrokerError, ServiceError) as error:
         print(f"hearth-broker: {error}", file=sys.stderr)
         return 2
     except OSError as error:
         print(f"hearth-broker: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
-    uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=options.host,
-            port=options.port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            http="h11",
-            ws="none",
-            limit_concurrency=300,
-            timeout_keep_alive=130,
-            timeout_graceful_shutdown=5,
-        )
-    ).run()
+    make_server(app, AppState(limits=LIMITS)).run(sockets=[listener])
     return 0
 
 

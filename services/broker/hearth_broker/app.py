@@ -25,8 +25,8 @@ from .schemas import openapi
 from .verbs import Call, Verb
 
 # A proposal has whole files; nothing else is nearly as long.
-BODY_BYTES = 1024 * 1024
-_LIMITS = Limits(body_bytes=BODY_BYTES, body_s=15)
+BODY_BYTES = 2 * 1024 * 1024
+LIMITS = Limits(body_bytes=BODY_BYTES, body_s=15, headers_s=10, connections=128)
 # Verbs wait in threads: as many as calls at once, and those that are late.
 _THREADS = 48
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -93,13 +93,14 @@ class Endpoints:
     async def call(self, request: Request) -> Response:
         """Carry out one verb."""
         caller, name = _caller(self._registry, request), request.path_params["name"]
-        body = await _body(self._registry, caller, name, request)
-        try:
-            arguments = json.loads(body or b"{}")
-        except (ValueError, RecursionError):
-            refusal = CallError(400, "bad_body", "the body is a JSON object")
-            raise self._registry.refused(caller, name, refusal) from None
-        reply = await self._registry.call(caller, name, arguments)
+        async with self._registry.admitted(caller, name):
+            body = await _body(self._registry, caller, name, request)
+            try:
+                arguments = json.loads(body or b"{}")
+            except (ValueError, RecursionError):
+                refusal = CallError(400, "bad_body", "the body is a JSON object")
+                raise self._registry.refused(caller, name, refusal) from None
+            reply = await self._registry.call(caller, name, arguments)
         content = {"text": reply.text, "data": reply.data, "origin": reply.origin}
         return JSONResponse(content, headers=_NO_STORE)
 
@@ -117,14 +118,18 @@ class _Keyed:
         if scope["method"] != "POST":
             # A stream to the client, for which this server has no messages.
             raise HTTPException(405)
-        body = await _body(self._registry, caller, "mcp", request)
+        async with self._registry.admitted(caller, "mcp"):
+            body = await _body(self._registry, caller, "mcp", request)
+            await self._serve(caller, body, request, send)
+
+    async def _serve(self, caller: Call, body: bytes, request: Request, send: Send) -> None:
         request.state.caller = caller
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
-            return messages.pop() if messages else await receive()
+            return messages.pop() if messages else await request.receive()
 
-        await self._app(scope, replay, send)
+        await self._app(request.scope, replay, send)
 
 
 def _caller(registry: Registry, request: Request) -> Call:
@@ -139,7 +144,7 @@ def _consumer(registry: Registry, request: Request) -> str:
 async def _body(registry: Registry, caller: Call, name: str, request: Request) -> bytes:
     """Read a whole body; one that is too long or too slow is refused, and that is logged."""
     try:
-        return await read_body(request, _LIMITS)
+        return await read_body(request, LIMITS)
     except ServiceError as error:
         refusal = CallError(400, "bad_body", str(error))
         if error.status == 413:

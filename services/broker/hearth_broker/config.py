@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pydantic
 
+from hearth.catalogue.house import House, from_vars
 from hearth.paths import HOUSE_FILE, WATCH_FOLDER
 
 
@@ -34,7 +35,7 @@ class Config(pydantic.BaseModel):
     consumers: Mapping[str, Consumer]
     project: Path
     """The checkout with `scripts/hearth`, which carries out what was approved."""
-    home: str = "home.lan"
+    home: str
     """The site of the approvals' pages; also the relying party of passkeys."""
     house: Path = HOUSE_FILE
     snapshot: Path = WATCH_FOLDER / "snapshot.json"
@@ -61,3 +62,17 @@ def load_config(path: Path) -> Config:
         raise BrokerError(f"{path}: {where}: {first['msg']}: run `hearth up`") from None
     except ValueError as error:
         raise BrokerError(f"{path}: {error}: run `hearth up`, which writes it") from None
+
+
+def read_house(path: Path) -> House:
+    """Return the house as it was last converged.
+
+    Raises:
+        BrokerError: the file is missing or not valid.
+    """
+    try:
+        return from_vars(House, json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise BrokerError(f"{path}: {error.strerror}: run `hearth up`") from None
+    except ValueError:
+        raise BrokerError(f"{path}: it is not a house: run `hearth up`, which writes it") from None

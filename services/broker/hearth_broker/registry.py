@@ -1,6 +1,7 @@
 """Carry out verbs: every way in leads here, to the same limits, rights and audit log."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -9,7 +10,7 @@ import sys
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from .reads import Reads
 from .verbs import OUTSIDE, Call, RefusedError, Reply, Verb
 
 AUDIT, REPORTED = "audit.jsonl", 100
-# At once: of one consumer, and of all.
-CONSUMER_CALLS, CALLS = 8, 24
+# At once: of one consumer, and of all. A few more wait for their turn.
+CONSUMER_CALLS, CALLS = 12, 24
+WAITING, WAIT_S = 24, 10.0
 # Calls within a minute, above which the log would forget its past for one caller's noise.
 PER_MINUTE, BAD_KEYS_PER_MINUTE = 300, 60
 _SAID = re.compile(r"[^\w.:-]", re.ASCII)
@@ -73,7 +75,9 @@ class Registry:
         self._log: Path = config.state / AUDIT
         self._reads = Reads(config.state)
         self._now = now
-        self._running: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()
+        self._of_all = asyncio.Semaphore(CALLS)
+        self._of_one = {name: asyncio.Semaphore(CONSUMER_CALLS) for name in config.consumers}
         self._rates: dict[str, _Minute] = {}
         self.ended: Counter[str] = Counter()
         """How many calls ended with each outcome."""
@@ -111,6 +115,30 @@ class Registry:
 
         return Call(consumer, agent=said("agent"), run=said("run"), chat=said("chat"))
 
+    @contextlib.asynccontextmanager
+    async def admitted(self, caller: Call, name: str) -> AsyncIterator[None]:
+        """Let a request in, once few enough others are; before its body takes memory.
+
+        Raises:
+            CallError: it was not its turn in time, or its consumer sends too many.
+        """
+        who = caller.consumer
+        self._within_rate(who, PER_MINUTE, {"consumer": who})
+        busy = CallError(429, "busy", "too many calls at once: wait for the end of one")
+        if self._waiting[who] >= WAITING:
+            raise self.refused(caller, name, busy)
+        async with contextlib.AsyncExitStack() as places:
+            self._waiting[who] += 1
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await places.enter_async_context(self._of_one[who])
+                    await places.enter_async_context(self._of_all)
+            except TimeoutError:
+                raise self.refused(caller, name, busy) from None
+            finally:
+                self._waiting[who] -= 1
+            yield
+
     async def call(self, caller: Call, name: str, arguments: object) -> Reply:
         """Carry out one verb; one line of the audit log has what came of it.
 
@@ -118,7 +146,6 @@ class Registry:
             CallError: nothing was done, as far as the broker knows.
         """
         began = self._now()
-        self._within_rate(caller.consumer, PER_MINUTE, {"consumer": caller.consumer})
         fields = {
             "consumer": caller.consumer,
             "agent": caller.agent,
@@ -130,7 +157,8 @@ class Registry:
         try:
             verb = self._permitted(caller.consumer, name)
             checked = _checked(verb, arguments)
-            reply = await self._within_limits(caller, verb, checked)
+            self._check_log()
+            reply = await self._run(caller, verb, checked)
         except CallError as error:
             fields |= {"outcome": error.outcome, "status": error.status, "text": str(error)}
             self._finish("refused", fields, began)
@@ -154,20 +182,12 @@ class Registry:
             raise CallError(403, "not_allowed", text)
         return verb
 
-    async def _within_limits(self, caller: Call, verb: Verb, checked: Any) -> Reply:
-        """Run a verb, while no more than a few run, for as long as it may."""
-        if self._running[caller.consumer] >= CONSUMER_CALLS or self._running.total() >= CALLS:
-            raise CallError(429, "busy", "too many calls at once: wait for the end of one")
+    def _check_log(self) -> None:
         try:
-            # What cannot be written into the log must not happen.
             audit.check(self._log)
         except audit.AuditError as error:
+            # What cannot be written into the log must not happen.
             raise CallError(503, "no_audit", str(error)) from None
-        self._running[caller.consumer] += 1
-        try:
-            return await self._run(caller, verb, checked)
-        finally:
-            self._running[caller.consumer] -= 1
 
     async def _run(self, caller: Call, verb: Verb, checked: Any) -> Reply:
         believed = self._consumers[caller.consumer].inside

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -9,13 +10,15 @@ from pydantic import Field
 from hearth.catalogue import suggest
 from hearth.catalogue.house import House, Service
 from hearth.clients import ClientError
-from hearth.clients.endpoints import house_edge, one_line
+from hearth.clients.endpoints import Edge, one_line
+from hearth.paths import ROOT_CERTIFICATE
 
 from .config import Config
 from .outgoing import Received, send
 from .verbs import Arguments, Call, RefusedError, Reply, Verb
 
 COMFYUI = "comfyui"
+_CADDY = "127.0.0.1"
 _PROBE_S, _FETCH_S, _SEARCH_S = 10.0, 40.0, 15.0
 _BODY, _SNIPPET = 2000, 400
 
@@ -89,6 +92,7 @@ class WebVerbs:
 
     house: House
     config: Config
+    root: Path = ROOT_CERTIFICATE
 
     async def http_probe(self, _: Call, arguments: Probe) -> Reply:
         """Request what the catalogue names, and nothing else."""
@@ -128,14 +132,13 @@ class WebVerbs:
     async def _site(self, fqdn: str, path: str) -> Received:
         """Request a site as any device on the LAN does."""
         try:
-            edge = house_edge(self.house)
-            trust = edge.trust()
-        except (ClientError, OSError) as error:
+            trust = Edge(_CADDY, self.root).trust()
+        except ClientError as error:
             raise RefusedError(one_line(error)) from None
-        # The edge's address with the site's name: no DNS decides where this goes.
+        # The machine's own address with the site's name: no DNS decides where this goes.
         return await send(
             fqdn,
-            f"https://{edge.address}{path}",
+            f"https://{_CADDY}{path}",
             _PROBE_S,
             verify=trust,
             headers={"Host": fqdn},

@@ -77,6 +77,7 @@ def config(tmp_path: Path) -> Config:
                 "coding": {"sha256": digest(OTHER), "verbs": ["echo", "page", "change"]},
             },
             "project": str(tmp_path),
+            "home": "home.lan",
             "state": str(tmp_path),
         }
     )

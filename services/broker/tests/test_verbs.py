@@ -16,6 +16,7 @@ from hearth_broker import registry
 from hearth_broker.app import BODY_BYTES, create_app
 from hearth_broker.config import Config
 from hearth_broker.verbs import TEXT_BYTES, Call, Reply, Verb
+from hearth_serving.limits import Limits
 
 from .conftest import KEY, OTHER, Word, key, sample_verbs, serving
 
@@ -181,38 +182,62 @@ async def test_a_late_verb_ends_and_says_so(config: Config, house: House, lines:
     assert [line["outcome"] for line in lines()] == ["late"]
 
 
-async def test_few_calls_run_at_once_and_the_others_are_told(
-    config: Config, house: House, lines: Lines
+async def test_few_calls_run_at_once_and_the_others_wait_their_turn(
+    config: Config, house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    going, most = asyncio.Event(), 0
-    running = 0
+    monkeypatch.setattr(registry, "WAIT_S", 0.5)
+    ends, most, running = asyncio.Event(), 0, 0
 
-    async def wait(_: Call, __: Word) -> Reply:
-        nonlocal running, most
-        running += 1
+    async def wait(call: Call, _: Word) -> Reply:
+        nonlocal most, running
+        running += call.consumer == "team"
         most = max(most, running)
-        await going.wait()
-        running -= 1
+        await ends.wait()
+        running -= call.consumer == "team"
         return Reply("done")
 
     async with serving(create_app(config, house, one_verb(wait))) as broker:
-        calls = [
-            asyncio.create_task(broker.post("/v1/verbs/echo", json={"word": "a"}, headers=key()))
-            for _ in range(20)
-        ]
-        while len(lines()) < 20 - registry.CONSUMER_CALLS:  # noqa: ASYNC110 - it is a file
+
+        def start(sent: str) -> asyncio.Task[httpx.Response]:
+            call = broker.post("/v1/verbs/echo", json={"word": "a"}, headers=key(sent))
+            return asyncio.create_task(call)
+
+        calls = [start(KEY) for _ in range(registry.CONSUMER_CALLS + registry.WAITING + 5)]
+        # Beyond those that wait, the refusal comes at once; then for those that waited too long.
+        while len(lines()) < registry.WAITING + 5:  # noqa: ASYNC110 - it is a file
             await asyncio.sleep(0.01)
-        # Another consumer still gets its turn.
-        other = broker.post("/v1/verbs/echo", json={"word": "a"}, headers=key(OTHER))
-        also = asyncio.create_task(other)
-        await asyncio.sleep(0.05)
-        going.set()
+        # Another consumer still gets its turn, and one more of the first waits for its own.
+        others = [start(OTHER), start(KEY)]
+        await asyncio.sleep(0.1)
+        ends.set()
+        assert [(await call).status_code for call in others] == [200, 200]
         statuses = [(await call).status_code for call in calls]
-        assert (await also).status_code == 200
-    assert most == registry.CONSUMER_CALLS + 1
+    assert most == registry.CONSUMER_CALLS
     assert statuses.count(200) == registry.CONSUMER_CALLS
-    assert statuses.count(429) == 20 - registry.CONSUMER_CALLS
-    assert len(lines()) == 21
+    assert statuses.count(429) == registry.WAITING + 5
+    assert {line["outcome"] for line in lines()} == {"ok", "busy"}
+
+
+async def test_a_body_that_never_ends_is_cut_off(
+    config: Config, house: House, lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth_broker.app.LIMITS", Limits(body_bytes=1000, body_s=0.3))
+    app = create_app(config, house, sample_verbs())
+    sent: list[dict[str, Any]] = []
+
+    async def drip() -> dict[str, Any]:
+        await asyncio.sleep(0.05)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    for path in ("/v1/verbs/echo", "/mcp"):
+        headers = [(b"authorization", f"Bearer {KEY}".encode())]
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+        await app({**scope, "query_string": b"", "http_version": "1.1"}, drip, send)
+    assert [one["status"] for one in sent if "status" in one] == [400, 400]
+    assert [line["outcome"] for line in lines()] == ["bad_body", "bad_body"]
 
 
 async def test_noise_is_counted_and_does_not_fill_the_log(
