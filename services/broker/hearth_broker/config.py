@@ -35,7 +35,7 @@ class Config(pydantic.BaseModel):
     consumers: Mapping[str, Consumer]
     project: Path
     """The checkout with `scripts/hearth`, which carries out what was approved."""
-    home: str
+    home: str = "home.lan"
     """The site of the approvals' pages; also the relying party of passkeys."""
     house: Path = HOUSE_FILE
     snapshot: Path = WATCH_FOLDER / "snapshot.json"

@@ -19,6 +19,7 @@ from hearth.machine import engine, systemd
 from . import web_verbs
 from .config import Config
 from .outgoing import send
+from .registry import AUDIT
 from .snapshot import read_snapshot
 from .verbs import Arguments, Call, RefusedError, Reply, Verb
 
@@ -222,7 +223,7 @@ class HouseVerbs:
 
     async def approval_status(self, call: Call, arguments: Approval) -> Reply:
         """Return where a proposal of this consumer stands."""
-        store = Store(self.config.approvals)
+        store = Store(self.config.approvals, self.config.state / AUDIT)
         try:
             entry = await asyncio.to_thread(store.read, arguments.id)
         except ApprovalError as error:
