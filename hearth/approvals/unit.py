@@ -22,7 +22,7 @@ def answer_apart(root: Path, request: bytes, within_s: float) -> dict[str, Any]:
     """
     limit = f"--property=RuntimeMaxSec={within_s:g}"
     command = [str(root / "scripts/hearth"), "approve", "--ask"]
-    argv = [*_APART, "--wait", "--pipe", limit, *command]
+    argv = [*_APART, *_home(), "--wait", "--pipe", limit, *command]
     done = _run(argv, "the house does not answer", within_s, request)
     try:
         answer = dict(json.loads(done))
@@ -41,8 +41,13 @@ def execute_apart(root: Path, id_: str) -> None:
     """
     unit = f"--unit=hearth-approval-{checked_id(id_)}"
     command = [str(root / "scripts/hearth"), "approve", "--execute", id_]
-    argv = [*_APART, *_AGAIN, unit, *command]
+    argv = [*_APART, *_home(), *_AGAIN, unit, *command]
     _run(argv, "systemd does not start the approved change", _START_S)
+
+
+def _home() -> list[str]:
+    # A unit of root has no HOME of its own, and the password of the vault is below it.
+    return [f"--setenv=HOME={Path.home()}"]
 
 
 def _run(argv: list[str], problem: str, within_s: float, stdin: bytes = b"") -> bytes:

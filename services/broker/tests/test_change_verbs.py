@@ -142,11 +142,14 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_execution_is_a_unit_of_its_own(systemd: Path) -> None:
+def test_an_execution_is_a_unit_of_its_own(systemd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/anna")
     execute_apart(Path("/srv/hearth"), ID)
     words = (systemd / "words").read_text()
     assert f"--unit=hearth-approval-{ID} /srv/hearth/scripts/hearth approve --execute {ID}" in words
     assert "Restart=on-abnormal" in words
+    # Where the password of the vault is.
+    assert "--setenv=HOME=/home/anna " in words
     (systemd / "code").write_text("1")
     with pytest.raises(ApprovalError, match="does not start the approved change: Unit already"):
         execute_apart(Path("/srv/hearth"), ID)

@@ -13,11 +13,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from hearth.approvals.overlay import overlaid
 from hearth.approvals.proposal import Excerpt, Mark, Section
 from hearth.approvals.store import Store
 from hearth.cli import approve
 from hearth.cli.app import app
+from hearth.project import Project
 from tests.unit.approvals.conftest import ROOT, proposal
+from tests.unit.approvals.test_overlay import SECOND
 
 
 @pytest.fixture
@@ -137,3 +140,36 @@ def test_a_code_is_shown_on_a_terminal_only(here: Store) -> None:
     result = call("--enrol", "Anna")
     assert result.exit_code == 2
     assert "on a terminal only" in re.sub(r"[\s│]+", " ", result.output)
+
+
+def test_a_preview_runs_with_the_proposed_inventory(
+    project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (project.root / "ansible").symlink_to(ROOT / "ansible")
+    (project.root / "site.yml").unlink()
+    (project.root / "site.yml").write_text(_PLAYBOOK)
+    monkeypatch.setenv("HEARTH_RUN_LOCK", "")
+    (tmp_path / "conf").write_text("old\n")
+    monkeypatch.setenv("HEARTH_TEST_FILE", str(tmp_path / "conf"))
+    with overlaid(project, {"services.yml": SECOND}) as other:
+        found = approve._preview(project, other)
+    assert found.changed == 1
+    assert "1 tasks would change something" in found.lines
+    assert f"+kokoro_two of {other.root}" in found.diff
+    assert "-old" in found.diff
+    assert (tmp_path / "conf").read_text() == "old\n"
+    assert "kokoro_two" not in project.house().services
+
+
+_PLAYBOOK = """
+- hosts: machines
+  gather_facts: false
+  tasks:
+    - name: Write the house
+      ansible.builtin.copy:
+        dest: "{{ lookup('ansible.builtin.env', 'HEARTH_TEST_FILE') }}"
+        content: >
+          {{ house.services | select('eq', 'kokoro_two') | first }}
+          of {{ lookup('ansible.builtin.env', 'HEARTH_PROJECT') }}
+        mode: "0600"
+"""
