@@ -163,6 +163,10 @@ class Registry:
             fields |= {"outcome": error.outcome, "status": error.status, "text": str(error)}
             self._finish("refused", fields, began)
             raise
+        except asyncio.CancelledError:
+            # The broker ends; what the verb began may still be done by others.
+            self._finish("refused", fields | {"outcome": "cut_off"}, began)
+            raise
         fields |= {"outcome": "ok", "origin": reply.origin, "bytes": len(reply.text.encode())}
         self._finish("call", fields, began)
         return reply
@@ -196,23 +200,28 @@ class Registry:
                 if verb.kind == "change":
                     caller = replace(caller, reads=self._reads.of(caller, believed))
                 reply = bounded(await verb.run(caller, checked), verb.text_bytes)
+            if reply.origin.startswith(OUTSIDE):
+                data = "" if reply.data is None else json.dumps(reply.data, ensure_ascii=False)
+                # A reply that cannot be remembered is not given.
+                self._reads.note(caller, reply.origin, f"{reply.text}\n{data}".strip())
         except TimeoutError:
             text = f"{verb.name} took longer than {verb.within_s:g} s"
             raise CallError(503, "late", text) from None
         except RefusedError as error:
             raise CallError(409, "refused", one_line(error)) from None
         except EngineError as error:
-            # Its last words may be those of a program in an instance.
-            self._reads.note(caller, f"{OUTSIDE}a failure of {verb.name}", str(error))
-            raise CallError(503, "failed", one_line(error)) from None
+            raise self._failed_inside(caller, verb, one_line(error)) from None
         except Exception as error:
-            _log_unexpected(verb.name, error)
-            text = f"{verb.name} failed: the journal of the broker has the reason"
-            raise CallError(503, "failed", text) from None
-        if reply.origin.startswith(OUTSIDE):
-            data = "" if reply.data is None else json.dumps(reply.data, ensure_ascii=False)
-            self._reads.note(caller, reply.origin, f"{reply.text}\n{data}".strip())
+            raise _unexpected(verb, error) from None
         return reply
+
+    def _failed_inside(self, caller: Call, verb: Verb, text: str) -> CallError:
+        try:
+            # They may be the last words of a program in an instance.
+            self._reads.note(caller, f"{OUTSIDE}a failure of {verb.name}", text)
+        except Exception as error:
+            return _unexpected(verb, error)
+        return CallError(503, "failed", text)
 
     def _within_rate(self, who: str, most: int, fields: Mapping[str, Any]) -> None:
         """Raise CallError above a rate of calls; one line in a minute counts them."""
@@ -276,8 +285,10 @@ def _checked(verb: Verb, arguments: object) -> Any:
         raise CallError(400, "bad_arguments", f"{verb.name}: this is no JSON") from None
 
 
-def _log_unexpected(name: str, error: Exception) -> None:
+def _unexpected(verb: Verb, error: Exception) -> CallError:
     """Log where an unexpected error came from; its own words may quote what nobody checked."""
     frames = traceback.extract_tb(error.__traceback__)
     at = " <- ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(frames[-4:]))
-    print(f"{name}: unexpected {type(error).__name__} at {at}", file=sys.stderr, flush=True)
+    print(f"{verb.name}: unexpected {type(error).__name__} at {at}", file=sys.stderr, flush=True)
+    text = f"{verb.name} failed: the journal of the broker has the reason"
+    return CallError(503, "failed", text)

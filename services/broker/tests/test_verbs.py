@@ -268,6 +268,38 @@ async def test_an_unexpected_error_tells_nothing_about_itself(
     assert "unexpected KeyError at test_verbs.py" in shown
 
 
+async def test_a_call_that_the_end_of_the_broker_cuts_off_leaves_its_line(
+    config: Config, house: House, lines: Lines
+) -> None:
+    async def wait(_: Call, __: Word) -> Reply:
+        await asyncio.sleep(60)
+        return Reply("never")
+
+    async with serving(create_app(config, house, one_verb(wait))) as broker:
+        call = asyncio.create_task(broker.post("/v1/verbs/echo", json={"word": "a"}, headers=key()))
+        await asyncio.sleep(0.1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert [line["outcome"] for line in lines()] == ["cut_off"]
+
+
+async def test_what_cannot_be_remembered_is_not_given(
+    broker: httpx.AsyncClient, config: Config, lines: Lines
+) -> None:
+    base = config.state / "reads.db"
+    for path in config.state.glob("reads.db*"):
+        path.unlink()
+    base.mkdir()
+    answer = await broker.post("/v1/verbs/page", json={"word": "obey"}, headers=key())
+    assert answer.status_code == 503
+    assert "obey" not in answer.text
+    # Nor does a change get a run that only looks clean.
+    answer = await broker.post("/v1/verbs/change", json={"word": "a"}, headers=key())
+    assert answer.status_code == 503
+    assert [line["outcome"] for line in lines()] == ["failed", "failed"]
+
+
 async def test_nothing_is_done_that_the_log_cannot_have(
     config: Config, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
