@@ -4,25 +4,21 @@ Everything in a sandbox is hostile: output is bounded, deadlines are kept on the
 a sandbox that ignores one is stopped.
 """
 
-import errno
-import http.client
+import json
 import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection
 
-from hearth.machine import engine, outside
+from hearth.machine import engine
 from hearth.sandbox import SandboxError
 from hearth.sandbox.lifecycle import (
-    Sandbox,
     connect,
     create_sandbox,
     delete_sandbox,
@@ -33,7 +29,6 @@ from hearth.sandbox.lifecycle import (
 LONGEST_S = 120.0
 # Of each stream: the first half and the last half of it are kept.
 OUTPUT_BYTES = 32 * 1024
-# The same as a file that `outside.read_file` reads.
 FILE_BYTES = 1 << 20
 _MOST_WORDS, _WORDS_BYTES = 256, 100_000
 # `timeout` needs two seconds to kill, and Incus a moment to report it.
@@ -44,8 +39,28 @@ _UNIT = re.compile(r"[A-Za-z0-9@_.:\\-]{1,200}")
 ACTIONS = ("status", "start", "stop", "restart", "reload", "enable", "disable", "cat")
 _PATH = re.compile(r"/[!-~]{0,500}")
 _PROBE_S, _BODY_BYTES = 10.0, 16 * 1024
+# Python's standard library only, which every image has.
+_PROBE = f"""
+import http.client, json, sys
+port, path, *hosts = sys.argv[1:]
+for host in hosts:
+    one = http.client.HTTPConnection(host, int(port), timeout={_PROBE_S:g})
+    try:
+        one.connect()
+    except ConnectionRefusedError:
+        continue
+    one.request("GET", path, headers={{"Connection": "close"}})
+    got = one.getresponse()
+    head = {{key[:100]: value[:200] for key, value in got.getheaders()[:30]}}
+    body = got.read({_BODY_BYTES}).decode(errors="replace")
+    json.dump([got.status, head, body], sys.stdout)
+    break
+"""
 _ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8", "TERM": "dumb"}
 LANGUAGES: Mapping[str, Sequence[str]] = {"python": ("/usr/bin/python3",), "sh": ("/bin/sh",)}
+_NO_FILE = 44
+# Of a larger file, one byte too much shows that it is.
+_READ = f'[ -f "$1" ] || exit {_NO_FILE}; exec head -c {FILE_BYTES + 1} -- "$1"'
 _WRITE = 'mkdir -p -- "$(dirname -- "$1")" && cat >"$1"'
 
 
@@ -76,14 +91,15 @@ class Response:
 
 @dataclass(slots=True)
 class _Kept:
-    """The start and the end of a stream of any length."""
+    """The start and the end of a stream of any length, each at most half of `most` bytes."""
 
+    most: int = OUTPUT_BYTES
     start: bytearray = field(default_factory=bytearray)
     end: bytearray = field(default_factory=bytearray)
     count: int = 0
 
     def add(self, data: bytes) -> None:
-        half = OUTPUT_BYTES // 2
+        half = self.most // 2
         self.count += len(data)
         fits = half - len(self.start)
         if fits > 0:
@@ -130,12 +146,17 @@ def run_code(language: str, code: str, *, timeout_s: float = 30) -> Ran:
 
 
 def read_file(name: str, path: str) -> bytes:
-    """Return a file of a running sandbox, of at most a megabyte; links stay inside of it."""
+    """Return a file of a running sandbox, of at most a megabyte."""
     find_sandbox(name)
-    try:
-        return outside.read_file(name, _absolute(path))
-    except OSError as error:
-        raise SandboxError(f"{name}: {path[:80]}: {error.strerror or error}") from None
+    kept = _Kept(most=2 * FILE_BYTES)
+    code, _ = _end(name, ["/bin/sh", "-c", _READ, "sh", _absolute(path)], 20, b"", kept, _Kept())
+    if code == _NO_FILE:
+        raise SandboxError(f"{name}: {path[:80]}: there is no such file")
+    if code or kept.count > FILE_BYTES:
+        raise SandboxError(
+            f"{name}: {path[:80]} is longer than {FILE_BYTES >> 20} MiB, or cannot be read"
+        )
+    return bytes(kept.start)
 
 
 def write_file(name: str, path: str, text: str) -> None:
@@ -160,7 +181,7 @@ def control_unit(name: str, action: str, unit: str) -> Ran:
 
 
 def probe(name: str, port: int, path: str = "/") -> Response:
-    """Send a GET request to a server in a sandbox, from inside of its own network.
+    """Send a GET request to a server in a sandbox, from inside of it.
 
     The address is the one that the service has in the house, or else the loopback.
 
@@ -169,75 +190,45 @@ def probe(name: str, port: int, path: str = "/") -> Response:
     """
     if not 0 < port < 65536 or not _PATH.fullmatch(path):
         raise SandboxError(f"port {port} or path {path[:40]!r} is not valid")
-    sandbox = find_sandbox(name)
-    started = time.monotonic()
+    hosts = [*({find_sandbox(name).address} - {""}), "127.0.0.1"]
+    argv = ["/usr/bin/python3", "-I", "-c", _PROBE, str(port), path, *hosts]
+    started, out = time.monotonic(), _Kept(most=32 * _BODY_BYTES)
+    code, _ = _end(name, argv, _PROBE_S, b"", out, _Kept())
+    # What it printed may be from any program of the sandbox.
     try:
-        with _connected(sandbox, port) as connection:
-            status, headers, body = _request(connection, path)
-    except (OSError, http.client.HTTPException) as error:
-        # The words of an HTTP error may be the server's.
-        reason = error.strerror if isinstance(error, OSError) else "no HTTP"
-        raise SandboxError(f"{name}: port {port}: {reason or type(error).__name__}") from None
-    seconds = round(time.monotonic() - started, 3)
-    if seconds >= _PROBE_S:
-        raise SandboxError(f"{name}: port {port}: no whole answer in {_PROBE_S:g} s")
-    return Response(status, headers, body.decode(errors="replace"), seconds)
-
-
-@contextmanager
-def _connected(sandbox: Sandbox, port: int) -> Iterator[socket.socket]:
-    hosts = [*({sandbox.address} - {""}), "127.0.0.1"]
-    for host, one in zip(hosts, outside.sockets(sandbox.name, len(hosts)), strict=True):
-        with one:
-            one.settimeout(_PROBE_S)
-            try:
-                one.connect((host, port))
-            except ConnectionRefusedError:
-                if host == hosts[-1]:
-                    raise
-                continue
-            # Each read has a timeout of its own; a server that drips is cut off here.
-            late = threading.Timer(_PROBE_S, _shut, [one])
-            late.daemon = True
-            late.start()
-            try:
-                yield one
-            finally:
-                late.cancel()
-            return
-
-
-def _shut(one: socket.socket) -> None:
-    try:
-        one.shutdown(socket.SHUT_RDWR)
-    except OSError as error:
-        if error.errno not in (errno.ENOTCONN, errno.EBADF):
-            raise
-
-
-def _request(one: socket.socket, path: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("sandbox")
-    connection.sock = one
-    connection.request("GET", path, headers={"Connection": "close"})
-    with connection.getresponse() as response:
-        body = response.read(_BODY_BYTES)
-        headers = {key[:100]: value[:200] for key, value in response.getheaders()[:30]}
-        return response.status, headers, body
+        status, headers, body = json.loads(out.start)
+        head = {str(key)[:100]: str(value)[:200] for key, value in [*headers.items()][:30]}
+        found = Response(int(status), head, str(body)[:_BODY_BYTES], 0)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        reason = f"no answer within {_PROBE_S:g} s" if code in _TIMED_OUT else "no HTTP server"
+        raise SandboxError(f"{name}: port {port}: {reason}") from None
+    return replace(found, seconds=round(time.monotonic() - started, 3))
 
 
 def _run(name: str, argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -> Ran:
-    if not 0 < timeout_s <= LONGEST_S:
-        raise SandboxError(f"timeout {timeout_s:g} s: at most {LONGEST_S:g} s")
-    if not argv or len(argv) > _MOST_WORDS or sum(map(len, argv)) > _WORDS_BYTES:
-        raise SandboxError(f"a command has 1 to {_MOST_WORDS} words, and {_WORDS_BYTES} characters")
-    if any("\0" in word for word in argv):
-        raise SandboxError("a word of a command has no NUL in it")
-    bounded = ["/usr/bin/timeout", "--kill-after=2", f"{timeout_s:g}", *argv]
-    kept = {stream: _Kept() for stream in engine.STREAMS[1:]}
+    out, err = _Kept(), _Kept()
+    code, seconds = _end(name, argv, timeout_s, stdin, out, err)
+    return Ran(
+        exit_code=code,
+        stdout=out.text,
+        stderr=err.text,
+        seconds=round(seconds, 3),
+        timed_out=code in _TIMED_OUT and seconds >= timeout_s,
+        cut=out.missing + err.missing,
+    )
+
+
+def _end(
+    name: str, argv: Sequence[str], timeout_s: float, stdin: bytes, out: _Kept, err: _Kept
+) -> tuple[int, float]:
+    """Run a command to its end; return its exit code, and how long it took."""
+    _check(argv, timeout_s)
+    limited = ["/usr/bin/timeout", "--kill-after=2", f"{timeout_s:g}", *argv]
     started = time.monotonic()
+    kept = dict(zip(engine.STREAMS[1:], (out, err), strict=True))
     try:
         code = engine.bounded(
-            name, lambda: _collect(name, bounded, stdin, kept), timeout_s + _GRACE_S
+            name, lambda: _collect(name, limited, stdin, kept), timeout_s + _GRACE_S
         )
     except engine.EngineError:
         # Another `timeout`, or one that was stopped: nothing of it may go on.
@@ -245,16 +236,16 @@ def _run(name: str, argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -
             raise
         stop_sandbox(name, "a command ignored its deadline, so the sandbox was stopped")
         raise SandboxError(f"{name}: the command ignored its deadline: it was stopped") from None
-    out, err = kept.values()
-    seconds = round(time.monotonic() - started, 3)
-    return Ran(
-        exit_code=code,
-        stdout=out.text,
-        stderr=err.text,
-        seconds=seconds,
-        timed_out=code in _TIMED_OUT and seconds >= timeout_s,
-        cut=out.missing + err.missing,
-    )
+    return int(code), time.monotonic() - started
+
+
+def _check(argv: Sequence[str], timeout_s: float) -> None:
+    if not 0 < timeout_s <= LONGEST_S:
+        raise SandboxError(f"timeout {timeout_s:g} s: at most {LONGEST_S:g} s")
+    if not argv or len(argv) > _MOST_WORDS or sum(map(len, argv)) > _WORDS_BYTES:
+        raise SandboxError(f"a command has 1 to {_MOST_WORDS} words, and {_WORDS_BYTES} characters")
+    if any("\0" in word for word in argv):
+        raise SandboxError("a word of a command has no NUL in it")
 
 
 def _collect(name: str, argv: Sequence[str], stdin: bytes, kept: Mapping[str, _Kept]) -> int:
