@@ -53,6 +53,8 @@ def propose(
         ApprovalError: it may not be proposed, or is not possible.
     """
     verb, arguments = checked(asked.verb, asked.arguments)
+    # Before the preview, which takes a while.
+    store.check_room(asked.who.consumer)
     if isinstance(arguments, NewFiles):
         change = overlay.plan(project, arguments, preview)
         # A word in the new text counts, and what stays as it was does not.

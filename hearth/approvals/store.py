@@ -32,7 +32,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
     "end": get_args(End),
 }
 _DAY_S = 86_400
-KEPT_S = 30 * _DAY_S
+KEPT_S, KEPT = 30 * _DAY_S, 300
 # More waiting ones than this are no longer read by the person who should decide.
 PENDING_OF_ONE, PENDING = 5, 20
 MOST_BYTES = 2 * 2**20
@@ -95,12 +95,7 @@ class Store:
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._forget()
-        waiting = [one.proposal for one in self.entries() if one.state == "pending"]
-        mine = [one for one in waiting if one.who.consumer == proposal.who.consumer]
-        if len(mine) >= PENDING_OF_ONE or len(waiting) >= PENDING:
-            raise ApprovalError(
-                f"{len(waiting)} proposals are waiting for a person already: wait for a decision"
-            )
+        self.check_room(proposal.who.consumer)
         stored = proposal.canonical()
         if len(stored) > MOST_BYTES:
             raise ApprovalError(f"the proposal has more than {MOST_BYTES // 2**20} MiB: cut it")
@@ -110,6 +105,15 @@ class Store:
         fields = {"approval": proposal.id, "by": by, "text": proposal.summary, "digest": digest}
         audit.record("approval", {"state": "pending", **fields}, self._log)
         return digest
+
+    def check_room(self, consumer: str) -> None:
+        """Raise ApprovalError if a person has too many proposals of this consumer to decide."""
+        waiting = [one.proposal for one in self.entries() if one.state == "pending"]
+        mine = [one for one in waiting if one.who.consumer == consumer]
+        if len(mine) >= PENDING_OF_ONE or len(waiting) >= PENDING:
+            raise ApprovalError(
+                f"{len(waiting)} proposals are waiting for a person already: wait for a decision"
+            )
 
     def read(self, id_: str) -> Entry:
         """Return one proposal with its steps; one that is too old has expired.
@@ -272,11 +276,25 @@ class Store:
         sync_folder(self.folder)
 
     def _forget(self) -> None:
-        """Delete the proposals of the past, and what a killed process left."""
-        for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.new")]:
-            with contextlib.suppress(OSError):
-                if path.stat().st_mtime < self._clock() - KEPT_S:
-                    path.unlink()
+        """Delete all but the newest proposals, and what a killed process left."""
+        oldest = self._clock() - KEPT_S
+        made = {path: _modified(path) for path in self.folder.glob("*.json")}
+        proposals = [path for path in made if path.suffixes == [".json"]]
+        for number, path in enumerate(sorted(proposals, key=lambda one: -made[one]), 1):
+            if number >= KEPT or made[path] < oldest:
+                path.unlink(missing_ok=True)
+                for step in self.folder.glob(f"{path.stem}.*"):
+                    step.unlink(missing_ok=True)
+        for left in self.folder.glob(".*.new"):
+            if _modified(left) < oldest:
+                left.unlink(missing_ok=True)
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -217,6 +217,8 @@ def _ask() -> None:
 
 def _preview(project: Project, other: Project) -> Preview:
     """Run the playbook in check mode with another inventory."""
+    if run := runs.active():
+        raise ApprovalError(f"a run changes the house now, ask again after its end: {run}")
     console = Console(file=io.StringIO(), width=200, highlight=False)
     steps = playbook.run(project, console, ("--check", "--diff"), described_by=other)
     output = console.file.getvalue()  # type: ignore[attr-defined]

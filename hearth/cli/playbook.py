@@ -89,7 +89,7 @@ def run(
     """Run site.yml with its full output in a log; return what it did, or raise PlaybookError.
 
     `beside` is called every two seconds meanwhile, in a thread, and may print. `described_by` has
-    another inventory than the project's own.
+    another inventory than the project's own, for a preview only.
     """
     log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
     argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
@@ -104,7 +104,8 @@ def run(
     }
     if described_by:
         argv += ["--inventory", str(described_by.inventory / "machines.yml")]
-        variables["HEARTH_PROJECT"] = str(described_by.root)
+        # Without the lock of a run: a preview that an agent asked for holds up no person.
+        variables |= {"HEARTH_PROJECT": str(described_by.root), "HEARTH_RUN_LOCK": ""}
     with display(console) as shown, _repeated(beside, shown):
         steps = Steps(shown, log, preview="--check" in more)
         shown.running.start(_START, "Ansible starts")

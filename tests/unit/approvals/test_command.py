@@ -148,7 +148,8 @@ def test_a_preview_runs_with_the_proposed_inventory(
     (project.root / "ansible").symlink_to(ROOT / "ansible")
     (project.root / "site.yml").unlink()
     (project.root / "site.yml").write_text(_PLAYBOOK)
-    monkeypatch.setenv("HEARTH_RUN_LOCK", "")
+    # A preview takes no lock, though the environment names one.
+    monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "none" / "lock"))
     (tmp_path / "conf").write_text("old\n")
     monkeypatch.setenv("HEARTH_TEST_FILE", str(tmp_path / "conf"))
     with overlaid(project, {"services.yml": SECOND}) as other:

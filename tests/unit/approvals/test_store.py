@@ -240,6 +240,24 @@ def test_old_ones_are_forgotten(store: Store, clock: Clock, tmp_path: Path) -> N
         store.read(old.id)
 
 
+def test_only_the_newest_ones_are_kept(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    monkeypatch.setattr("hearth.approvals.store.KEPT", 3)
+    made = []
+    for age in range(6, 0, -1):
+        made.append(proposal(who=Who("team")))
+        store.decide(made[-1].id, "refused", store.add(made[-1]), "anna")
+        for path in store.folder.glob(f"{made[-1].id}.*"):
+            os.utime(path, (NOW - age, NOW - age))
+    (store.folder / "passkeys.list").write_text("[]")
+    store.add(proposal())
+    kept = {one.proposal.id for one in store.entries()}
+    assert {one.id for one in made} & kept == {one.id for one in made[-2:]}
+    assert len([*store.folder.glob("*.decision.json")]) == 2
+    assert (store.folder / "passkeys.list").exists()
+
+
 def test_a_running_one_without_a_process_is_interrupted(
     store: Store, approved: Callable[[], Proposal]
 ) -> None:
