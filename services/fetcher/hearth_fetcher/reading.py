@@ -52,7 +52,7 @@ class Reader:
             given.write(json.dumps(page).encode() + b"\n" + body.content)
             given.seek(0)
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "hearth_fetcher.text"),
+                *(sys.executable, "-BP", "-m", "hearth_fetcher.text"),
                 stdin=given,
                 stdout=written,
                 stderr=asyncio.subprocess.DEVNULL,
