@@ -170,8 +170,10 @@ async def _call_error(_: Request, error: Exception) -> Response:
     return _error(error.status, str(error))
 
 
-async def _http_error(_: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - Starlette calls this for nothing else
+    peer = request.client.host if request.client else ""
+    request.app.state.registry.lost(request.url.path, peer)
     texts = {405: "this address does not take that method"}
     status = error.status_code
     return _error(status, texts.get(status, "there is nothing at this address"))

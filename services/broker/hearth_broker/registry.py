@@ -32,6 +32,9 @@ WAITING, WAIT_S = 24, 10.0
 # Calls within a minute, above which the log would forget its past for one caller's noise.
 PER_MINUTE, BAD_KEYS_PER_MINUTE = 300, 60
 _SAID = re.compile(r"[^\w.:-]", re.ASCII)
+# A word that may be a key, and how much of a value is searched: the log keeps less.
+_KEY = re.compile(r"[A-Za-z0-9_-]{12,}")
+_SEARCHED = 2000
 
 
 class CallError(Exception):
@@ -69,6 +72,7 @@ class Registry:
     ) -> None:
         """Open the audit log and the reads in the folder of `config`; OSError if that fails."""
         self._consumers = config.consumers
+        self._digests = frozenset(one.sha256 for one in config.consumers.values())
         self._verbs = {verb.name: verb for verb in verbs}
         if len(self._verbs) != len(verbs):
             raise ValueError("two verbs have the same name")
@@ -241,11 +245,28 @@ class Registry:
     def _record(self, event: str, fields: Mapping[str, Any]) -> None:
         self.ended[fields["outcome"]] += 1
         try:
-            audit.record(event, fields, self._log)
+            audit.record(event, self._without_keys(fields), self._log)
         except audit.AuditError as error:
             # What happened is at least in the journal; the next call is refused.
             print(error, file=sys.stderr, flush=True)
             raise CallError(503, "no_audit", str(error)) from None
+
+    def _without_keys(self, value: Any) -> Any:
+        """Return a value of the audit log in which no word is a consumer's key.
+
+        Only digests are known here, so each word that is long enough is compared by its own.
+        """
+        if isinstance(value, str):
+            return _KEY.sub(self._hidden, value[:_SEARCHED])
+        if isinstance(value, Mapping):
+            return {self._without_keys(str(k)): self._without_keys(v) for k, v in value.items()}
+        if isinstance(value, Sequence):
+            return [self._without_keys(one) for one in value]
+        return value
+
+    def _hidden(self, word: re.Match[str]) -> str:
+        digest = hashlib.sha256(word[0].encode()).hexdigest()
+        return "(a key)" if digest in self._digests else word[0]
 
 
 def bounded(reply: Reply, most: int) -> Reply:
