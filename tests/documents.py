@@ -27,6 +27,7 @@ from hearth.doctor import kinds
 from hearth.doctor.examination import EXPLAINS
 from hearth.smoke.receipt import FORM, Receipt
 from tests import grafana
+from tests.attacks.page import attacks_page
 from tests.configuration import configuration_page
 from tests.lab_machine.cli import app as lab
 
@@ -253,6 +254,7 @@ def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     for name, text in finding_pages():
         yield root / "docs" / "findings" / f"{name}.md", text
     yield root / "docs" / "grafana-dashboard.json", grafana.dashboard()
+    yield root / "docs" / "attacks.md", attacks_page()
 
 
 def stale(root: Path = ROOT) -> list[Path]:
