@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Send
 
 from hearth_agents.broker import Broker
-from hearth_agents.config import Config
+from hearth_agents.config import LEADER, TEAM, Config
 from hearth_agents.models import make_client
 from hearth_agents.player import Player
 from hearth_agents.requests import Asked, read_request
@@ -135,10 +135,17 @@ async def _metrics(request: Request) -> Response:
 
 
 async def _models(request: Request) -> Response:
-    created = int(time.time())
+    created, team = int(time.time()), _state(request).team
+    # A chat shows the name.
     data = [
-        {"id": name, "object": "model", "created": created, "owned_by": "hearth"}
-        for name in _state(request).team.offered
+        {
+            "id": name,
+            "name": team.titles[LEADER if name == TEAM else name],
+            "object": "model",
+            "created": created,
+            "owned_by": "hearth",
+        }
+        for name in team.offered
     ]
     return JSONResponse({"object": "list", "data": data})
 
