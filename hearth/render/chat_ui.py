@@ -113,6 +113,13 @@ DEFAULTS: Mapping[str, str] = {
     # Speak each sentence as soon as it is complete.
     "AUDIO_TTS_SPLIT_ON": "punctuation",
 }
+_TOOLS = "TOOL_SERVER_CONNECTIONS"
+# Servers of tools, and still no programs that people write into the admin pages.
+_TOOL_SERVERS_ONLY: Mapping[str, str] = {
+    "ENABLE_PLUGINS": "True",
+    "ENABLE_TOOLS": "False",
+    "ENABLE_FUNCTIONS": "False",
+}
 # A value that must stay secret does not belong into a file of settings.
 _SECRET = re.compile(r"_(KEY|PASSWORD|SECRET|TOKEN|CREDENTIALS|CREDENTIALS_JSON)$")
 # Engines that can run inside the house, without egress.
@@ -156,18 +163,19 @@ def chat_settings(
         "WEBUI_SECRET_KEY": ["open_webui_secret_key"],
         "WEBUI_ADMIN_PASSWORD": ["open_webui_admin_password"],
     }
-    documents = _tools(house, service)
-    ours = {*fixed, *secrets, *documents}
+    ours = fixed.keys() | secrets
     given, more = (_given(options, key, ours) for key in ("settings", "secrets"))
     _check_values(service, given, more)
+    documents = {} if _TOOLS in more else _tools(house, service, given.get(_TOOLS, []))
     environment = {
         **DEFAULTS,
+        **(_TOOL_SERVERS_ONLY if documents else {}),
         **_aliases(house, service, f"{gateway.url}/v1"),
         **_speech(house, service),
         **{name: _text(value) for name, value in given.items()},
         **fixed,
     }
-    for name in more:
+    for name in (*more, *documents):
         environment.pop(name, None)
     _check_search(service, environment)
     return {
@@ -241,9 +249,13 @@ def _needed(house: House, service: Service, offer: str) -> Service | None:
     return next((needed for needed in found if offer in needed.offers), None)
 
 
-def _tools(house: House, service: Service) -> dict[str, str]:
-    """Return the connection to the house's tools, which only admins of the chat may use."""
-    connections = [
+def _tools(house: House, service: Service, others: Any) -> dict[str, str]:
+    """Return the connections to the house's tools, for admins of the chat only, and to others."""
+    if not service.calls:
+        return {}
+    if not isinstance(others, list):
+        raise ChatConfigError(f"open_webui_settings: {_TOOLS} is not a list; write - type: mcp")
+    own = [
         {
             "type": "openapi",
             "url": house.parts[name].url,
@@ -257,7 +269,7 @@ def _tools(house: House, service: Service) -> dict[str, str]:
         }
         for name in service.calls
     ]
-    return {"TOOL_SERVER_CONNECTIONS": json.dumps(connections)} if connections else {}
+    return {_TOOLS: json.dumps([*others, *own])}
 
 
 def _place(service: Service, options: Mapping[str, Any]) -> dict[str, str]:

@@ -69,13 +69,27 @@ def test_the_agents_are_offered_where_they_are_on_and_told_the_chat_and_nothing_
 
 def test_the_houses_tools_are_for_admins_of_the_chat(house: House) -> None:
     assert "documents" not in configuration(house)
-    documents = configuration(agents_house())["documents"]
+    config = configuration(agents_house())
+    documents = config["documents"]
     (tools,) = json.loads(documents["TOOL_SERVER_CONNECTIONS"])
     assert (tools["url"], tools["path"]) == ("http://10.140.30.1:9185", "openapi.json")
     assert tools["key"] == "{secret:gateway_key}"
     # Without grants, Open WebUI shows a connection to admins only.
     assert tools["config"] == {"enable": True}
     assert set(documents) <= known_names()
+    switches = {name: config["environment"][f"ENABLE_{name}"] for name in ("PLUGINS", "TOOLS")}
+    assert switches == {"PLUGINS": "True", "TOOLS": "False"}
+    assert configuration(house)["environment"]["ENABLE_PLUGINS"] == "False"
+
+
+def test_people_s_own_servers_of_tools_stay_beside_the_house_s() -> None:
+    own = {"type": "mcp", "url": "http://10.140.30.40:8000/mcp"}
+    config = configuration(agents_house(), settings={"TOOL_SERVER_CONNECTIONS": [own]})
+    first, second = json.loads(config["documents"]["TOOL_SERVER_CONNECTIONS"])
+    assert (first, second["info"]["id"]) == (own, "broker")
+    assert "TOOL_SERVER_CONNECTIONS" not in config["environment"]
+    with pytest.raises(ChatConfigError, match="is not a list"):
+        configuration(agents_house(), settings={"TOOL_SERVER_CONNECTIONS": "x"})
 
 
 def test_documents_speech_and_titles_go_to_aliases_of_the_house(house: House) -> None:
