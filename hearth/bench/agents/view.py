@@ -101,11 +101,11 @@ def advice(scores: Sequence[Score], models: Iterable[str]) -> list[str]:
     lines = [f"The best orchestrator here is {best.model}: {best.right} of {best.played} right."]
     if members := [one for one in found if one.model in known][: 1 + _FALLBACKS]:
         names = ", ".join(f'"{one.model}"' for one in members)
-        cloud = ", cloud: true" if any(one.cloud for one in members) else ""
+        cloud = "true" if any(one.cloud for one in members) else "false"
         lines += [
             "Write into inventory/local/aliases.yml, and run `sudo scripts/up`:",
             "aliases:",
-            f"  orchestrator: {{members: [{names}]{cloud}}}",
+            f"  orchestrator: {{members: [{names}], cloud: {cloud}}}",
         ]
     return lines
 

@@ -22,7 +22,8 @@ async def text_of(content: bytes, media_type: str = "text/html", charset: str = 
 async def test_a_page_reads_as_it_looks() -> None:
     page = b"""<!doctype html><title> The
       news </title><style>p {color: red}</style><body><nav><a href=/>Home</a></nav>
-      <h1>Open<b>SSH</b></h1><p>First   line<br>second, with <a href="/x?a=1&amp;b=2">a <i>link</i></a>.
+      <h1>Open<b>SSH</b></h1><p>First   line<br>second, with
+      <a href="/x?a=1&amp;b=2">a <i>link</i></a>.
       </p><ul><li>one<li><a href=//b.example/>two</a></ul>
       <table><tr><th>CVE<th>score<tr><td>CVE-1<td>9.8</table>
       <pre>  code

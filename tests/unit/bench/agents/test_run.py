@@ -85,7 +85,7 @@ async def test_the_best_is_the_one_that_is_right_and_calls_nothing_needless(
     assert not scores["mute"].trusted
     lines = view.advice(list(scores.values()), ["good", "mute"])
     assert lines[0] == "The best orchestrator here is good: 50 of 50 right."
-    assert lines[-1] == '  orchestrator: {members: ["good"]}'
+    assert lines[-1] == '  orchestrator: {members: ["good"], cloud: false}'
     stored = json.loads((tmp_path / "r.json").read_text())
     assert stored["finished"]
     assert stored["models"]["mute"]["results"]["state-one"]["verdict"] == "no call"
