@@ -18,6 +18,8 @@ from hearth.approvals.proposal import Excerpt, Mark, Section
 from hearth.approvals.store import Store
 from hearth.cli import approve
 from hearth.cli.app import app
+from hearth.files import locked
+from hearth.machine import runs
 from hearth.project import Project
 from tests.unit.approvals.conftest import ROOT, proposal
 from tests.unit.approvals.test_overlay import SECOND
@@ -148,11 +150,15 @@ def test_a_preview_runs_with_the_proposed_inventory(
     (project.root / "ansible").symlink_to(ROOT / "ansible")
     (project.root / "site.yml").unlink()
     (project.root / "site.yml").write_text(_PLAYBOOK)
-    # A preview takes no lock, though the environment names one.
-    monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "none" / "lock"))
+    monkeypatch.setenv("HEARTH_RUN_LOCK", str(tmp_path / "lock"))
     (tmp_path / "conf").write_text("old\n")
     monkeypatch.setenv("HEARTH_TEST_FILE", str(tmp_path / "conf"))
-    with overlaid(project, {"services.yml": SECOND}) as other:
+    here = runs.this_run(["ansible-playbook", "site.yml"])
+    # A preview waits for no lock, and so holds up nobody who needs it.
+    with (
+        overlaid(project, {"services.yml": SECOND}) as other,
+        locked(tmp_path / "lock", who=here.dump()),
+    ):
         found = approve._preview(project, other)
     assert found.changed == 1
     assert "1 tasks would change something" in found.lines
