@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from hearth.approvals import ApprovalError
 from hearth.approvals.overlay import overlaid
 from hearth.approvals.proposal import Excerpt, Mark, Section
 from hearth.approvals.store import Store
@@ -21,6 +23,8 @@ from hearth.cli.app import app
 from hearth.files import locked
 from hearth.machine import runs
 from hearth.project import Project
+from hearth.smoke.receipt import Receipt, Verdict, VerifyError, measured_machine
+from hearth.smoke.receipt import run as run_smoke_tests
 from tests.unit.approvals.conftest import ROOT, proposal
 from tests.unit.approvals.test_overlay import SECOND
 
@@ -166,6 +170,51 @@ def test_a_preview_runs_with_the_proposed_inventory(
     assert "-old" in found.diff
     assert (tmp_path / "conf").read_text() == "old\n"
     assert "kokoro_two" not in project.house().services
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "why"),
+    [
+        (["passed", "not measured"], ""),
+        (["passed", "failed"], "a voice speaks kokoro_two: silence"),
+        (["pending"], "none passed"),
+        ([], "none passed"),
+    ],
+)
+def test_only_what_was_seen_to_work_is_green(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[str], why: str
+) -> None:
+    verdicts = [Verdict("a voice speaks", "kokoro_two", one, "silence", 1, 5) for one in outcomes]
+    machine = measured_machine()
+    receipt = Receipt("h", "now", 1, "v", machine, {}, {}, [], [], verdicts)
+    asked: list[tuple[object, ...]] = []
+
+    def run(*words: object) -> Receipt:
+        asked.append(words)
+        return receipt
+
+    monkeypatch.setattr(approve, "run_smoke_tests", run)
+    if why:
+        with pytest.raises(ApprovalError, match=why):
+            approve._verify(Project(ROOT), ["kokoro_two"])
+    else:
+        assert "1 passed" in approve._verify(Project(ROOT), ["kokoro_two"])
+    assert asked[0][1] == "home"
+    assert asked[0][3] == ["kokoro_two"]
+
+
+def test_the_words_choose_the_smoke_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    def events(self: Project, argv: list[str], *more: object) -> Iterator[dict[str, object]]:
+        ran.append(argv)
+        # No test has one of these words.
+        yield {"kind": "end", "code": 5}
+
+    monkeypatch.setattr(Project, "events", events)
+    with pytest.raises(VerifyError, match="could not run"):
+        run_smoke_tests(Project(ROOT), "home", lambda verdict, total: None, ["kokoro_two", "tts"])
+    assert ran[0][ran[0].index("-k") + 1] == "kokoro_two or tts"
 
 
 _PLAYBOOK = """
