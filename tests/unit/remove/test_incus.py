@@ -115,6 +115,15 @@ def test_everything_leaves_data_and_foreign_things(engine: Engine) -> None:
     assert incus.foreign(client(engine)) == ["instance theirs", "image debian/13", "network br0"]
 
 
+def test_a_sandbox_goes_with_its_copies_of_data_although_data_stay(engine: Engine) -> None:
+    engine.present["sb-00000001"] = engine._thing("sb-00000001", config={OWNER_KEY: "1"})
+    engine.kept["sb-00000001-data0"] = engine._thing("sb-00000001-data0", type="custom")
+    for trace in incus.everything(client(engine), data=False):
+        trace.remove()
+    assert sorted(engine.present) == ["theirs"]
+    assert sorted(engine.kept) == ["chat", "chat-data"]
+
+
 def test_with_the_data_the_pool_is_removed_last(engine: Engine) -> None:
     traces = incus.everything(client(engine), data=True)
     assert traces[-1].what == f"storage pool {POOL}"

@@ -26,11 +26,19 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_unit_is_removed_and_the_firewalls_last(root: Path) -> None:
     units = root / UNITS
-    for name in ("hearth-caddy.service", "hearth-backup.timer", "ssh.service"):
+    for name in (
+        "hearth-caddy.service",
+        "hearth-backup.timer",
+        "hearth-sandboxes.path",
+        "ssh.service",
+    ):
         (units / name).touch()
     (units / FIREWALL_UNIT).write_text("ExecStart=ip address replace 10.1.0.1/32 dev lo; nft\n")
     first = [trace.what for trace in whole_house.units(root)]
-    assert first == ["unit hearth-backup.timer", "unit hearth-caddy.service"]
+    # First those that would start others again.
+    assert first == [
+        *("unit hearth-backup.timer", "unit hearth-sandboxes.path", "unit hearth-caddy.service"),
+    ]
     last = [trace.what for trace in whole_house.firewall(root)]
     assert last == [
         "address 10.1.0.1/32 of lo",

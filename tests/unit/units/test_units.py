@@ -21,6 +21,7 @@ from hearth.render.units import (
     quoted,
     systemd_unit,
 )
+from hearth.sandbox import units as sandboxes
 from tests.role_data import ACCELERATORS, reference_house, run_units
 
 FIELDS = [field.name for field in dataclasses.fields(Run)]
@@ -304,6 +305,13 @@ def test_the_nightly_backup_does_not_exceed_its_exposure(tmp_path: Path) -> None
     path = tmp_path / f"{timer.UNIT}.service"
     path.write_text(text)
     # systemd 257 rates the same unit 0.2 lower than systemd 252 does.
+    assert 0 <= round(exposure_ceiling(text) - exposure(path), 1) <= 0.2
+
+
+def test_the_guard_of_sandboxes_does_not_exceed_its_exposure(tmp_path: Path) -> None:
+    text = sandboxes.units("/root/hearth")[f"{sandboxes.UNIT}.service"]
+    path = tmp_path / f"{sandboxes.UNIT}.service"
+    path.write_text(text)
     assert 0 <= round(exposure_ceiling(text) - exposure(path), 1) <= 0.2
 
 
