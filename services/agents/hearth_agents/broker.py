@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 CONNECT_S = 3
-# sandbox_run may take 120 s, and the broker answers after that.
-CALL_S = 180
+# The preview of a proposal takes the longest, up to 310 s in the broker.
+CALL_S = 330
 DESCRIBE_S = 4
 # The broker cuts its texts at 64 KiB; JSON may write a character in six bytes.
 MAX_BYTES = 1024 * 1024

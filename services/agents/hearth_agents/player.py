@@ -125,7 +125,7 @@ class Player:
             await self._run(run, task)
         except Exception as error:
             run.end = run.end or _line(error, self._config.litellm)
-            if run.stored and not run.open_calls():
+            if run.stored and run.is_spent:
                 await self._store.delete(run.stored)
             self._end_early(run, task)
 
@@ -185,13 +185,12 @@ class Player:
         )
         try:
             async with asyncio.timeout(max(0.0, left_s)):
+                # Leaving this loop, by a cancellation too, ends all that the SDK has started.
                 async for event in result.stream_events():
                     if isinstance(event, agents.RawResponsesStreamEvent):
                         _forward(run, event.data)
         except TimeoutError:
-            raise run.stop(f"the limit of {run.limits.seconds:g} s is reached") from None
-        finally:
-            result.cancel()
+            raise run.spend(f"the limit of {run.limits.seconds:g} s is reached") from None
         if run.end:
             raise Ended(run.end)
         return result
@@ -363,6 +362,9 @@ def _line(error: BaseException, url: str) -> str:
     while cause is not None:
         if isinstance(cause, AnswerTooLong):
             return f"a model's answer was longer than {MAX_BYTES >> 20} MiB and was cut"
+        # The SDK wraps what a specialist raised.
+        if isinstance(cause, openai.APIConnectionError):
+            error = cause
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, BrokerGone | VerbRefused | Ended):
         return one_line(str(error))

@@ -104,6 +104,8 @@ class Run:
     """Changes that wait, by the id of the tool call that proposed them."""
     outcomes: dict[str, str] = field(default_factory=dict)
     """What came of them, once decided."""
+    is_spent: bool = False
+    """Whether a limit ended it: then trying again would end at once."""
     stored: str = ""
     """Where this run is stored, once it has waited."""
     replies: dict[str, str] = field(default_factory=dict)
@@ -131,6 +133,11 @@ class Run:
         self.end = self.end or reason
         return Ended(self.end)
 
+    def spend(self, reason: str) -> Ended:
+        """Note the limit that ends the run, and return the exception to raise."""
+        self.is_spent = True
+        return self.stop(reason)
+
     def title(self, name: str) -> str:
         """Return what people call an agent or a tool."""
         return self.titles.get(name, name)
@@ -142,20 +149,20 @@ class Run:
     def begin_turn(self) -> None:
         """Count a model's turn; raises Ended beyond the limit."""
         if self.costs.turns >= self.limits.turns:
-            raise self.stop(f"the limit of {self.limits.turns} turns is reached")
+            raise self.spend(f"the limit of {self.limits.turns} turns is reached")
         self.costs.turns += 1
 
     def begin_call(self, agent: str, tool: str, arguments: str) -> int:
         """Count a tool's call; return how often the same one was made; raises Ended."""
         if self.costs.tool_calls >= self.limits.tool_calls:
-            raise self.stop(f"the limit of {self.limits.tool_calls} tool calls is reached")
+            raise self.spend(f"the limit of {self.limits.tool_calls} tool calls is reached")
         self.costs.tool_calls += 1
         self.used[tool] += 1
         self.same_calls[agent, tool, arguments] += 1
         count = self.same_calls[agent, tool, arguments]
         if count >= SAME_CALL_END:
             line = f"{self.title(agent)} called {tool} {count} times with the same arguments"
-            raise self.stop(line)
+            raise self.spend(line)
         return count
 
     def charge(self, member: str, read: int, written: int) -> None:
@@ -165,9 +172,9 @@ class Run:
         if price := self.prices.get(member):
             self.costs.eur += (read * price.input_eur + written * price.output_eur) / 1e6
         if self.costs.tokens > self.limits.tokens:
-            raise self.stop(f"the limit of {self.limits.tokens} tokens is reached")
+            raise self.spend(f"the limit of {self.limits.tokens} tokens is reached")
         if self.costs.eur > self.limits.cloud_eur:
-            raise self.stop(f"the limit of {self.limits.cloud_eur:g} EUR for the cloud is reached")
+            raise self.spend(f"the limit of {self.limits.cloud_eur:g} EUR for the cloud is reached")
 
     def note_read(self, agent: str, origin: str) -> None:
         """Remember that an agent read something that the house did not write."""

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import agents
+import openai
 from agents.tool_context import ToolContext
 
 from hearth_agents.broker import Broker, BrokerGone, Verb, VerbRefused
@@ -101,7 +102,8 @@ def specialist_tool(
 def _specialist_failed(context: Any, error: Exception) -> str:
     """Return what the leader reads when a specialist fails; a limit ends the whole run."""
     run: Run = context.context
-    if run.end or isinstance(error, Ended):
+    # All models are behind one server: without it the leader has no answer either.
+    if run.end or isinstance(error, Ended | openai.APIConnectionError):
         raise error
     return f"The specialist failed: {one_line(str(error)) or type(error).__name__}"
 

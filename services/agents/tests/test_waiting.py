@@ -219,6 +219,34 @@ async def test_the_time_of_a_person_is_not_the_runs(start: Start) -> None:
     assert "restart: done" in (await asking).text
 
 
+@pytest.mark.parametrize(("spent", "proposals"), [(False, 1), (True, 2)])
+async def test_a_result_is_told_again_after_a_failure_but_not_after_a_limit(
+    start: Start, spent: bool, proposals: int
+) -> None:
+    from starlette.responses import JSONResponse
+
+    fails = not spent
+
+    def script(body: dict[str, Any]) -> Any:
+        if fails and body["messages"][-1]["role"] == "tool":
+            return JSONResponse({"error": {"message": "the models are away"}}, status_code=503)
+        return restart(body)
+
+    house = await start(script, limits={"turns": 1 if spent else 40})
+    await waiting(house, "caretaker")
+    house.broker.states["A1"] = "done"
+    answer = await house.ask("restart kokoro", model="caretaker", headers=CHAT_ID)
+    assert "I stopped here: " in answer.text
+    fails = False
+    asking = asyncio.create_task(house.ask("restart kokoro", model="caretaker", headers=CHAT_ID))
+    if spent:
+        await eventually(lambda: len(house.broker.of("restart")) == proposals)
+        asking.cancel()
+    else:
+        assert "restart: done" in (await asking).text
+    assert len(house.broker.of("restart")) == proposals
+
+
 async def test_the_stored_run_is_private(start: Start, tmp_path: Path) -> None:
     house = await start(restart)
     await waiting(house, "caretaker")
