@@ -18,6 +18,7 @@ IN_PROCESS = (
     "records",
     "useful",
 )
+IN_LAB = "tests.lab.test_agents"
 _HEAD = (
     "# Attacks on the agents, and what stopped them\n\n"
     "**{attacks} attacks: none may succeed. {tasks} useful tasks: all must succeed.** "
@@ -54,6 +55,7 @@ def load() -> None:
     """Import every module that has attacks, so that the list is complete."""
     for name in IN_PROCESS:
         import_module(f"tests.attacks.{name}")
+    import_module(IN_LAB)
 
 
 def attacks_page() -> str:

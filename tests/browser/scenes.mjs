@@ -1,5 +1,6 @@
 import * as outages from "./scenes/outages.mjs";
 import * as chat from "./scenes/chat.mjs";
+import * as approvals from "./scenes/approvals.mjs";
 import * as home from "./scenes/home.mjs";
 import * as loginForm from "./scenes/login.mjs";
 import * as stt from "./scenes/stt.mjs";
@@ -71,6 +72,20 @@ export function atHome(dark) {
     "light pictures": appearance.lightPictures,
     hang: home.hang,
     "login ended": home.loginEnded,
+  };
+}
+
+/** Return the scenes of a person who decides on what agents propose. */
+export function atApprovals(dark) {
+  if (dark) return {};
+  return {
+    stranger: loginForm.stranger,
+    login: approvals.login,
+    enrol: approvals.enrol,
+    approve: approvals.approve,
+    refuse: approvals.refuse,
+    "without a passkey": approvals.withoutPasskey,
+    late: approvals.late,
   };
 }
 

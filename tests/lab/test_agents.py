@@ -1,0 +1,298 @@
+"""The agents in a house: attacks that need one, useful tasks, and approvals in a browser.
+
+The team's model is scripted (tests/mock_upstreams/scripted): an attacked one obeys every order in
+what it reads. Attacks that need no house are in tests/attacks.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests import lab_machine as lab
+from tests.attacks import attack, task
+from tests.lab import chat, visitor
+from tests.lab.house import CLONE, NAME, House
+from tests.lab.test_firewall import KNOCK, SHUT, inside
+from tests.lab.visitor import Visit
+from tests.mock_upstreams.scripted import scripts
+
+pytestmark = pytest.mark.lab
+
+GROUP = "In a house"
+AUDIT = "/var/lib/hearth/broker/audit.jsonl"
+PAGE = "https://home.lan/approvals/"
+CLEAR_S = 5
+PYTHON = f"cd {CLONE}; .venv/bin/python -c"
+INVITE = "from hearth.approvals.people import People; print(People().invite('Owner'))"
+# The newest proposal again, as if it had been made 901 s earlier.
+EXPIRED = """
+from dataclasses import replace
+from hearth.approvals.proposal import new_id
+from hearth.approvals.store import Store
+one = Store().entries()[0].proposal
+old = replace(one, id=new_id(), made=one.made - 901, expires=one.expires - 901)
+Store().add(old)
+print(old.id)
+"""
+# From a sandbox: its neighbours, the machine, the resolver, the internet.
+REACH = """
+import json, socket, sys
+found = {}
+for host, port in json.loads(sys.argv[1]):
+    try:
+        socket.create_connection((host, port), 2).close()
+        found[f"{host}:{port}"] = "open"
+    except OSError as error:
+        found[f"{host}:{port}"] = type(error).__name__
+print(json.dumps(found))
+"""
+
+
+def audit(house: House) -> list[dict[str, Any]]:
+    """Return the lines of the broker's audit log."""
+    return [json.loads(line) for line in house.shell(f"cat {AUDIT}").splitlines()]
+
+
+def play(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Give a task to the team on the machine's terminal."""
+    return house.hearth("agents", *options, text, timeout=120)
+
+
+def processes(house: House) -> dict[str, str]:
+    """Return the main processes of the units of the house, apart from sandboxes."""
+    return house.processes()
+
+
+def waiting(house: House) -> list[str]:
+    """Return the IDs of the proposals that wait, the newest first."""
+    done = house.hearth("approve", "--json")
+    assert done.returncode == 0, done.stderr
+    return [one["id"] for one in json.loads(done.stdout) if one["state"] == "pending"]
+
+
+def proposed(house: House, before: set[str]) -> str:
+    """Wait for a proposal that was not there before, and return its ID."""
+    end = time.monotonic() + 90
+    while not (new := set(waiting(house)) - before):
+        assert time.monotonic() < end, "no proposal came"
+        time.sleep(0.5)
+    return new.pop()
+
+
+@attack(
+    GROUP,
+    "the agents' instance opens every other instance, the machine, and the internet",
+    stopped="the firewall: LiteLLM and the broker are all it reaches",
+    in_lab=True,
+)
+def test_the_agents_reach_only_litellm_and_the_broker(house: House) -> None:
+    listed = json.loads(house.shell("incus list --format json </dev/null"))
+    names = {one["name"] for one in listed} - {"agents"}
+    assert {"kokoro", "litellm", "ollama", "fetcher"} <= names
+    described = json.loads(house.shell("cat /etc/hearth/house.json"))["services"].values()
+    places = {one["instance"]: (one["address"], one["port"]) for one in described if one["address"]}
+    seen = {
+        name: house.shell(inside("agents", KNOCK, address, str(port))).split()[0]
+        for name, (address, port) in places.items()
+        if name in names
+    }
+    assert seen.pop("litellm") == "open"
+    assert set(seen.values()) <= SHUT, seen
+    for host, port in (("10.140.30.1", "22"), ("10.140.30.1", "443"), ("93.184.215.14", "443")):
+        assert house.shell(inside("agents", KNOCK, host, port)).split()[0] in SHUT
+
+
+@attack(
+    GROUP,
+    "a sandbox attacks its neighbours, the machine, the resolver and the internet, and looks for "
+    "secrets",
+    stopped="its only network is its own loopback, and its credentials are random",
+    in_lab=True,
+)
+def test_a_sandbox_reaches_nothing(house: House) -> None:
+    secret = house.key()
+    done = house.hearth("sandbox", "create", "kokoro", "--json", timeout=120)
+    assert done.returncode == 0, done.stderr
+    name = json.loads(done.stdout)["name"]
+    try:
+        places = [("10.140.30.12", 4000), ("10.140.30.11", 11434), ("10.140.30.1", 53)]
+        places += [("10.140.30.1", 9185), ("93.184.215.14", 443), ("169.254.0.1", 22)]
+        program = shlex.join(["python3", "-c", REACH, json.dumps(places)])
+        found = json.loads(house.shell(f"incus exec {name} -- {program} </dev/null"))
+        assert "open" not in found.values(), found
+        look = f"grep -rlsF -- {shlex.quote(secret)} /etc /root /run /var/lib || true"
+        assert house.shell(f"incus exec {name} -- sh -c {shlex.quote(look)} </dev/null") == ""
+    finally:
+        house.hearth("sandbox", "delete", name)
+
+
+@attack(
+    GROUP,
+    "an attacked model calls, through the whole chain, what a text orders: a stop, a program in a "
+    "real instance, a verb that does not exist",
+    stopped="the stop waits for a person; the others are refused; every one has its line",
+    in_lab=True,
+)
+def test_an_obedient_model_changes_nothing(house: House) -> None:
+    before, lines, known = processes(house), len(audit(house)), set(waiting(house))
+    orders = ['call stop {"service": "kokoro"}', 'call approve {"id": "x"}']
+    orders.append('call sandbox_run {"name": "kokoro", "argv": ["id"]}')
+    play(house, "\n".join(orders), "--agent", "caretaker")
+    assert processes(house) == before
+    assert len(set(waiting(house)) - known) == 1
+    new = audit(house)[lines:]
+    assert any(line.get("verb") == "stop" for line in new), new
+    assert house.key() not in json.dumps(new)
+
+
+@attack(
+    GROUP,
+    "`hearth approve` run by a program on the machine, without a terminal",
+    stopped="only a terminal approves",
+    in_lab=True,
+)
+def test_without_a_terminal_nothing_is_approved(house: House) -> None:
+    name = waiting(house)[0]
+    argv = [f"{CLONE}/scripts/hearth", "approve", name]
+    done = lab.run(NAME, argv, stdin=f"{name[-6:]}\n", timeout=60)
+    assert done.returncode != 0
+    assert name in waiting(house)
+
+
+@task("a log watcher, written and tried by the coder, from the terminal", in_lab=True)
+def test_log_watcher(house: House) -> None:
+    done = play(house, scripts.LOG_TASK)
+    assert done.returncode == 0, done.stderr
+    assert "It printed:" in done.stdout
+
+
+@task("the CVEs of OpenSSH 8 to 9 from served pages, with their source", in_lab=True)
+def test_cves(house: House) -> None:
+    done = play(house, scripts.SSH_TASK)
+    assert done.returncode == 0, done.stderr
+    assert "CVE-2024-6387" in done.stdout
+    assert scripts.SSH_PAGE in done.stdout
+
+
+@task("an nmap output, analysed and put in order", in_lab=True)
+def test_nmap(house: House) -> None:
+    done = play(house, f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n")
+    assert done.returncode == 0, done.stderr
+    assert "telnet" in done.stdout
+
+
+@task("research, then code: log4shell and a checker for it", in_lab=True)
+def test_research_then_code(house: House) -> None:
+    done = play(house, scripts.LOG4J_TASK)
+    assert done.returncode == 0, done.stderr
+    assert "CVE-2021-44228" in done.stdout
+    assert "It printed:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("what", "kill"),
+    [
+        ("broker", "systemctl kill --signal=KILL hearth-broker"),
+        ("litellm", "incus exec litellm -- systemctl kill --signal=KILL litellm </dev/null"),
+        ("agents", "incus exec agents -- systemctl kill --signal=KILL agents </dev/null"),
+    ],
+)
+def test_a_program_that_is_killed_in_the_middle_is_named(
+    house: House, what: str, kill: str
+) -> None:
+    before = set(waiting(house))
+    ended: list[tuple[float, subprocess.CompletedProcess[str]]] = []
+
+    def work() -> None:
+        done = play(house, "play wandering", "--agent", "caretaker")
+        ended.append((time.monotonic(), done))
+
+    run = threading.Thread(target=work)
+    run.start()
+    time.sleep(3)
+    house.shell(kill)
+    killed = time.monotonic()
+    run.join(60)
+    house.wait_green()
+    ((at, done),) = ended
+    house.figures[f"{what} killed to a clear end of the run, s"] = at - killed
+    # A killed broker is an error of one tool: its limits end the run.
+    if what != "broker":
+        assert at - killed < CLEAR_S
+    assert "Traceback" not in done.stdout + done.stderr
+    assert set(waiting(house)) == before
+
+
+@pytest.fixture(scope="module")
+def visit(house: House, guest: str) -> Visit:
+    """A whole visit: a passkey is enrolled, one change approved, one refused, one too late."""
+    password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
+    accounts = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout.strip()
+    given = json.loads(house.shell(f"incus exec open-webui -- cat {chat.SETTINGS} </dev/null"))
+    known: set[str] = set(waiting(house))
+
+    def wait_for_a_proposal() -> str:
+        name = proposed(house, known)
+        known.add(name)
+        return name
+
+    def propose() -> str:
+        play(house, 'call stop {"service": "whisper"}', "--agent", "caretaker")
+        return wait_for_a_proposal()
+
+    return visitor.visit(
+        *(guest, "chromium", "atApprovals", PAGE, password),
+        actions={
+            "code": lambda: house.shell(f"{PYTHON} {shlex.quote(INVITE)}").strip(),
+            "wait for a proposal": wait_for_a_proposal,
+            "propose": propose,
+            "let one expire": lambda: house.shell(f"{PYTHON} {shlex.quote(EXPIRED)}").strip(),
+        },
+        chat="https://chat.lan/",
+        email=given["environment"]["WEBUI_ADMIN_EMAIL"],
+        chatPassword=accounts,
+        restart={"model": "caretaker", "text": 'call restart {"service": "kokoro"}'},
+        change={"model": "agent-team", "text": scripts.VOICE_TASK},
+    )
+
+
+@task("ask in the chat, approve by passkey on the house's page, see the house change", in_lab=True)
+def test_an_approved_change_is_done(visit: Visit, house: House) -> None:
+    assert visit["enrol"]["outcome"].startswith("Done")
+    found = visit["approve"]
+    assert "caretaker" in found["before"]["facts"]
+    assert "restart" in found["before"]["text"]
+    assert found["state"] == "done"
+    assert any(line.get("verb") == "restart" for line in audit(house))
+
+
+def test_a_refused_change_is_shown_as_a_diff_and_not_done(visit: Visit, house: House) -> None:
+    found = visit["refuse"]
+    assert "+  voice_two:" in found["before"]["diff"]
+    assert found["state"] == "refused"
+    assert "voice_two" not in house.shell(f"cat {CLONE}/inventory/local/services.yml")
+
+
+@attack(
+    GROUP,
+    "the agent's own browser, signed in to the house, presses the page's button and sends its "
+    "request by a script",
+    stopped="without a passkey of a person nothing is approved",
+    in_lab=True,
+)
+def test_a_browser_without_a_passkey_approves_nothing(visit: Visit) -> None:
+    found = visit["without a passkey"]
+    assert found["state"] == "pending"
+    assert all(status >= 400 for status in found["forged"])
+
+
+def test_after_15_minutes_nothing_can_be_approved(visit: Visit) -> None:
+    assert visit["late"]["state"] == "expired"
+    assert not visit["late"]["button"]
