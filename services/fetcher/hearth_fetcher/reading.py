@@ -52,6 +52,7 @@ class Reader:
             given.write(json.dumps(page).encode() + b"\n" + body.content)
             given.seek(0)
             process = await asyncio.create_subprocess_exec(
+                # -B: with the limit of its files it would leave broken bytecode behind.
                 *(sys.executable, "-BP", "-m", "hearth_fetcher.text"),
                 stdin=given,
                 stdout=written,

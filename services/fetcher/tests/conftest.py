@@ -19,7 +19,11 @@ from .world import World
 def readers() -> Iterator[None]:
     """Install what the shared environment does not have, for processes only."""
     services = Path(__file__).parents[2]
-    folders = [services / "fetcher", services / "serving", locked_packages("fetcher")]
+    folders = [
+        services / "fetcher",
+        services / "serving",
+        locked_packages("fetcher", "--compile-bytecode"),
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
         yield

@@ -14,9 +14,11 @@ from tests.mock_upstreams import example_site
 URL = "https://pages.example.org/a/"
 
 
-async def text_of(content: bytes, media_type: str = "text/html", charset: str = "") -> str:
+async def text_of(
+    content: bytes, media_type: str = "text/html", charset: str = "", cpu_s: int = 10
+) -> str:
     body = Body(URL, 200, media_type, charset, content, False)
-    return (await Reader(asyncio.Semaphore(1), cpu_s=2).read(body))[0]
+    return (await Reader(asyncio.Semaphore(1), cpu_s=cpu_s).read(body))[0]
 
 
 async def test_a_page_reads_as_it_looks() -> None:
@@ -136,7 +138,7 @@ async def test_a_pdf_that_expands_without_end_ends_in_its_own_process() -> None:
 async def test_a_page_that_costs_too_much_ends_in_its_own_process() -> None:
     attributes = b" ".join(b"a%d" % number for number in range(400_000))
     with pytest.raises(ServiceError, match="that cannot be read"):
-        await text_of(b"<p %b>x" % attributes)
+        await text_of(b"<p %b>x" % attributes, cpu_s=2)
 
 
 async def test_deep_pages_are_read() -> None:
