@@ -13,6 +13,8 @@ from hearth.catalogue.records import Catalogue, Finding
 from hearth.catalogue.values import ANY
 
 _NARROWEST = 28
+# What would let pages of the internet reach the house, or its secrets the internet.
+_NOT_ANYWHERE = ("needs", "secrets", "publish", "publish_tcp", "scrapes")
 # Private ranges that few routers hand out.
 _RANGES = ("10.140.30.0/24", "172.29.30.0/24")
 
@@ -98,13 +100,13 @@ def anywhere(catalogue: Catalogue) -> Iterator[Finding]:
             where = catalogue.at("services", first, "egress")
             yield key, f"{text} is also {first}'s ({where}); only one service may have it"
         first = first or name
-        for field in ("needs", "secrets", "publish", "publish_tcp", "scrapes"):
-            if getattr(record, field):
-                why = f"is only for a service without {field}"
-                yield key, f"{text} {why}; remove {field}, or write host names"
-        if name in catalogue.consumers:
-            where = catalogue.at("consumers", name)
-            yield key, f"{text} is only for a service without a key ({where}); write host names"
+        has = [field for field in _NOT_ANYWHERE if getattr(record, field)]
+        # These bring keys along.
+        has += ["offers models"] * ("models" in record.offers)
+        has += ["a consumer's key"] * (name in catalogue.consumers)
+        for field in has:
+            why = f"is only for a service without {field}"
+            yield key, f"{text} {why}; remove that, or write host names"
 
 
 def sites(catalogue: Catalogue) -> Iterator[Finding]:
