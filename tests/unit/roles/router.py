@@ -18,12 +18,17 @@ from tests.role_data import rendered_file, run_units
 
 # Of the shipped inventory.
 LITELLM, OLLAMA, KOKORO = "10.140.30.12", "10.140.30.11", "10.140.30.13"
-LAN, CONTAINER = "192.0.2.99", "172.17.0.2"
-_LINKS = {LITELLM: "to-litellm", OLLAMA: "to-ollama", KOKORO: "to-kokoro"}
-_OTHERS = {LAN: ("lan0", "192.0.2.10"), CONTAINER: ("docker0", "172.17.0.1")}
+FETCHER = "10.140.30.23"
+LAN, CONTAINER, INTERNET = "192.0.2.99", "172.17.0.2", "9.9.9.9"
+_LINKS = {LITELLM: "to-litellm", OLLAMA: "to-ollama", KOKORO: "to-kokoro", FETCHER: "to-fetcher"}
+_OTHERS = {
+    LAN: ("lan0", "192.0.2.10"),
+    CONTAINER: ("docker0", "172.17.0.1"),
+    INTERNET: ("wan0", "9.9.9.1"),
+}
 _LISTEN = """
-import signal, socket
-servers = [socket.create_server(("", port)) for port in (8080, 11434)]
+import signal, socket, sys
+servers = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
 print("up", flush=True)
 signal.pause()
 """
@@ -85,7 +90,7 @@ def router(house: dict[str, Any], folder: Path) -> Iterator[Router]:
     try:
         made.holders[""] = _holder(["unshare", "--net", *user])
         for address in (*_LINKS, *_OTHERS):
-            made.holders[address] = _holder(made.argv("", "unshare", "--net"))
+            made.holders[address] = _holder(made.argv("", "unshare", "--net"), 80, 443)
         made.run("", "sh", "-ec", _machine(made))
         for address in (*_LINKS, *_OTHERS):
             made.run(address, "sh", "-ec", _end(address))
@@ -103,10 +108,11 @@ def router(house: dict[str, Any], folder: Path) -> Iterator[Router]:
             holder.communicate()
 
 
-def _holder(start: list[str]) -> subprocess.Popen[str]:
+def _holder(start: list[str], *more: int) -> subprocess.Popen[str]:
     """Start a process that listens in a namespace of its own, and keeps that."""
+    ports = map(str, (8080, 11434, *more))
     holder = subprocess.Popen(
-        [*start, "python3", "-I", "-c", _LISTEN], stdout=subprocess.PIPE, text=True
+        [*start, "python3", "-I", "-c", _LISTEN, *ports], stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout
     assert holder.stdout.readline() == "up\n"
