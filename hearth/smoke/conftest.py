@@ -60,6 +60,7 @@ ROWS: Mapping[str, list[Any]] = {
     "pipes": [service for service in LOCAL if "pipelines" in service.offers],
     "transcriber": [alias for alias in OFFERED if alias.kind == "transcribe"],
     "egress": list(HOUSE.egress),
+    "anywhere": [service for service in LOCAL if service.anywhere],
     "scraper": SCRAPERS,
     "push_site": [site for site in HOUSE.sites if site.service in PUSH],
     "limited_consumer": [c for c in HOUSE.consumers.values() if c.models != "all"],

@@ -4,6 +4,7 @@ import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from ipaddress import IPv4Address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,6 +22,8 @@ dnsmasq = pytest.mark.unit(None, "hearth-dnsmasq.service")
 
 # Public addresses, and one that is reserved for documentation.
 OUTSIDE = [("1.1.1.1", 443), ("9.9.9.9", 53), ("192.0.2.1", 80)]
+# With egress to every public address: other ports, and addresses that are not public.
+NOT_THE_WEB = [("1.1.1.1", 853), ("9.9.9.9", 53), ("192.0.2.1", 80), ("169.254.169.254", 80)]
 # Ports that machines usually listen on, in addition to those that this one is seen to listen on.
 USUAL_PORTS = (22, 53, 80, 443, 2019, 8443, 9180)
 UNPRIVILEGED = 65534
@@ -160,27 +163,69 @@ def test_the_machine_answers_an_instance_nothing_but_dns(local: Service, house: 
 
 @closed
 def test_an_instance_reaches_no_public_address(local: Service, house: House) -> Expected:
-    return Expected(OUTSIDE, OUTSIDE[:1])
+    targets = NOT_THE_WEB if local.anywhere else OUTSIDE
+    return Expected(targets, targets[:1])
+
+
+@closed
+def test_an_instance_reaches_no_device_of_the_lan(local: Service, house: House) -> Expected:
+    devices = lan_devices()
+    if not devices:
+        raise NotMeasured("this machine sees no other device on its LAN")
+    own = [egress for egress in house.egress if egress.source == local.name]
+    queries = [(egress.host, "A") for egress in own]
+    answers = dns_answers(local.instance, house.machine.resolver_address, *queries) if own else []
+    # A name that is open on purpose may be one of them.
+    named = {
+        (address, egress.port)
+        for egress, (_, found) in zip(own, answers, strict=True)
+        for address in found
+    }
+    flows = {(f.target_address, f.port) for f in house.flows if f.source == local.name}
+    targets = {(device, port) for device in devices for port in (80, 443)}
+    return all_closed(targets - named - flows)
+
+
+def lan_devices() -> list[str]:
+    """Return the router, and another device if the machine has just talked to one."""
+    routes = facts.ip("-4", "route", "show", "default")
+    routers = [str(route["gateway"]) for route in routes if "gateway" in route]
+    links = {str(route["dev"]) for route in routes}
+    seen = [
+        str(row["dst"])
+        for row in facts.ip("-4", "neigh", "show", "nud", "reachable")
+        if row.get("dev") in links
+    ]
+    return list(dict.fromkeys([*routers, *seen]))[:2]
+
+
+def mirrors() -> set[str]:
+    """Return the mirrors of the machine's own apt: names that exist and that no service needs."""
+    sites = host(None).check_output("apt-get indextargets --format '$(SITE)'").splitlines()
+    found = {urlsplit(site).hostname or "" for site in sites} - {""}
+    if not found:
+        raise NotMeasured("this machine's apt knows no mirror by name")
+    return found
 
 
 @closed
 def test_an_instance_reaches_no_name_outside_its_egress(local: Service, house: House) -> Expected:
     allowed = sorted(egress.host for egress in house.egress if egress.source == local.name)
-    # The mirrors of the machine's own apt: names that exist and that no service needs.
-    sites = host(None).check_output("apt-get indextargets --format '$(SITE)'").splitlines()
-    mirrors = {urlsplit(site).hostname or "" for site in sites} - {"", *allowed}
-    if not mirrors:
+    others = mirrors() - set(allowed)
+    if not others:
         raise NotMeasured("this machine's apt knows no mirror by name")
-    queries = [(name, "A") for name in (min(mirrors), *allowed)]
+    queries = [(name, "A") for name in (min(others), *allowed)]
     resolver = house.machine.resolver_address
     (_, addresses), *shared = dns_answers(local.instance, resolver, *queries)
     if not addresses:
-        raise NotMeasured(f"{min(mirrors)} has no address here")
+        raise NotMeasured(f"{min(others)} has no address here")
     # One server may have many names, and some of them are open on purpose.
     open_addresses = {address for _, found in shared for address in found}
-    targets = {(address, 443) for address in addresses if address not in open_addresses}
+    # Where every name is open, only its web server is.
+    port = 22 if local.anywhere else 443
+    targets = {(address, port) for address in addresses if address not in open_addresses}
     if not targets:
-        raise NotMeasured(f"{min(mirrors)} has the same address as the egress of {local.name}")
+        raise NotMeasured(f"{min(others)} has the same address as the egress of {local.name}")
     return all_closed(targets)
 
 
@@ -194,6 +239,18 @@ def test_egress_is_open(egress: Egress, house: House) -> None:
     if not any(one.outcome == "open" for one in connections(None, targets)):
         raise NotMeasured(f"this machine itself does not reach {egress.host}")
     tried = connections(instance, targets)
+    assert any(one.outcome == "open" for one in tried), unexpected(tried, "open")
+
+
+def test_egress_to_every_public_address_is_open(anywhere: Service, house: House) -> None:
+    name, resolver = min(mirrors()), house.machine.resolver_address
+    ((_, addresses),) = dns_answers(anywhere.instance, resolver, (name, "A"))
+    targets = [(address, port) for address in addresses for port in (80, 443)]
+    if not any(one.outcome == "open" for one in connections(None, targets)):
+        raise NotMeasured(f"this machine itself does not reach {name}")
+    if not any(IPv4Address(address).is_global for address in addresses):
+        raise NotMeasured(f"{name} has no public address here")
+    tried = connections(anywhere.instance, targets)
     assert any(one.outcome == "open" for one in tried), unexpected(tried, "open")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from hearth import status
 from hearth.catalogue.house import Flow
+from hearth.machine import facts
 from hearth.smoke import test_network as smoke
 from hearth.smoke.hosts import Attempt
 from hearth.smoke.plugin import NotMeasured
@@ -101,3 +102,73 @@ def test_only_when_nothing_passes_no_other_test_is_worth_its_time(
         return
     with pytest.raises(pytest.fail.Exception, match=line):
         smoke.test_instances_reach_each_other(house)
+
+
+def local(**more: Any) -> Any:
+    return SimpleNamespace(**{"name": "fetcher", "instance": "fetcher", "anywhere": True} | more)
+
+
+def house(*egress: tuple[str, int]) -> Any:
+    rows = [SimpleNamespace(source="fetcher", host=name, port=port) for name, port in egress]
+    machine = SimpleNamespace(resolver_address="10.0.0.1")
+    return SimpleNamespace(egress=rows, flows=[], machine=machine)
+
+
+def expected(name: str, service: Any, whole: Any) -> Expected:
+    return smoke.EXPECTED[f"test_an_instance_reaches_no_{name}"](service, whole)
+
+
+def test_with_egress_to_everywhere_the_web_alone_is_open() -> None:
+    everywhere = {*expected("public_address", local(), house()).closed}
+    assert ("1.1.1.1", 443) not in everywhere
+    assert {("1.1.1.1", 853), ("169.254.169.254", 80)} <= everywhere
+    assert ("1.1.1.1", 443) in expected("public_address", local(anywhere=False), house()).closed
+
+
+def test_devices_of_the_lan_are_closed_except_a_name_that_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: dict[str, list[dict[str, Any]]] = {
+        "route": [{"gateway": "192.168.1.1", "dev": "lan0"}],
+        "neigh": [
+            {"dst": "10.140.30.12", "dev": "to-litellm"},
+            {"dst": "192.168.1.1", "dev": "lan0"},
+            {"dst": "192.168.1.5", "dev": "lan0"},
+            {"dst": "192.168.1.6", "dev": "lan0"},
+        ],
+    }
+    monkeypatch.setattr(facts, "ip", lambda _, what, *__: shown[what])
+    monkeypatch.setattr(smoke, "dns_answers", lambda *_: [(0, ["192.168.1.5"])])
+    devices = ("192.168.1.1", "192.168.1.5")
+    all_of_them = {(device, port) for device in devices for port in (80, 443)}
+    for one in (local(), local(anywhere=False)):
+        assert {*expected("device_of_the_lan", one, house()).closed} == all_of_them
+        found = expected("device_of_the_lan", one, house(("wiki.example.org", 443)))
+        assert {*found.closed} == all_of_them - {("192.168.1.5", 443)}
+    shown |= {"route": [], "neigh": []}
+    with pytest.raises(NotMeasured, match="no other device"):
+        expected("device_of_the_lan", local(), house())
+
+
+def test_a_mirror_is_open_to_a_service_that_goes_anywhere_on_the_webs_ports(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(smoke, "mirrors", lambda: {"deb.example.org"})
+    monkeypatch.setattr(smoke, "dns_answers", lambda *_: [(0, ["9.9.9.9"])])
+    closed = expected("name_outside_its_egress", local(), house()).closed
+    assert closed == [("9.9.9.9", 22)]
+    closed = expected("name_outside_its_egress", local(anywhere=False), house()).closed
+    assert closed == [("9.9.9.9", 443)]
+    outcomes = {None: "open", "fetcher": "open"}
+
+    def connections(where: str | None, targets: Sequence[Target]) -> list[Attempt]:
+        return [Attempt(*target, outcomes[where], 0.1) for target in targets]
+
+    monkeypatch.setattr(smoke, "connections", connections)
+    smoke.test_egress_to_every_public_address_is_open(local(), house())
+    outcomes["fetcher"] = "rejected"
+    with pytest.raises(AssertionError, match="port 80: rejected"):
+        smoke.test_egress_to_every_public_address_is_open(local(), house())
+    outcomes[None] = "silent"
+    with pytest.raises(NotMeasured, match="does not reach"):
+        smoke.test_egress_to_every_public_address_is_open(local(), house())
