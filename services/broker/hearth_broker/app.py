@@ -137,8 +137,11 @@ def _caller(registry: Registry, request: Request) -> Call:
 
 
 def _consumer(registry: Registry, request: Request) -> str:
-    peer = request.client.host if request.client else ""
-    return registry.consumer_of(request.headers.getlist("authorization"), peer)
+    return registry.consumer_of(request.headers.getlist("authorization"), _peer(request))
+
+
+def _peer(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 async def _body(registry: Registry, caller: Call, name: str, request: Request) -> bytes:
@@ -172,8 +175,10 @@ async def _call_error(_: Request, error: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - Starlette calls this for nothing else
-    peer = request.client.host if request.client else ""
-    request.app.state.registry.lost(request.url.path, peer)
+    try:
+        request.app.state.registry.lost(request.url.path, _peer(request))
+    except CallError as refused:
+        return _error(refused.status, str(refused))
     texts = {405: "this address does not take that method"}
     status = error.status_code
     return _error(status, texts.get(status, "there is nothing at this address"))

@@ -34,7 +34,7 @@ PER_MINUTE, BAD_KEYS_PER_MINUTE = 300, 60
 _SAID = re.compile(r"[^\w.:-]", re.ASCII)
 # A word that may be a key, and how much of a value is searched: the log keeps less.
 _KEY = re.compile(r"[A-Za-z0-9_-]{12,}")
-_SEARCHED = 2000
+_SEARCHED, _DEPTH = 2000, 8
 
 
 class CallError(Exception):
@@ -181,6 +181,12 @@ class Registry:
         self._record("refused", fields | {"outcome": error.outcome, "status": error.status})
         return error
 
+    def lost(self, path: str, peer: str) -> None:
+        """Write into the audit log that there is nothing at an address, within a rate."""
+        self._within_rate("", BAD_KEYS_PER_MINUTE, {"peer": peer})
+        fields = {"outcome": "no_address", "status": 404, "peer": peer, "text": path}
+        self._record("refused", fields)
+
     def _permitted(self, consumer: str, name: str) -> Verb:
         verb = self._verbs.get(name)
         if verb is None:
@@ -251,18 +257,23 @@ class Registry:
             print(error, file=sys.stderr, flush=True)
             raise CallError(503, "no_audit", str(error)) from None
 
-    def _without_keys(self, value: Any) -> Any:
+    def _without_keys(self, value: Any, depth: int = 0) -> Any:
         """Return a value of the audit log in which no word is a consumer's key.
 
         Only digests are known here, so each word that is long enough is compared by its own.
         """
         if isinstance(value, str):
             return _KEY.sub(self._hidden, value[:_SEARCHED])
+        if not isinstance(value, Mapping | Sequence):
+            return value
+        if depth == _DEPTH:
+            return "(nested too deep)"
         if isinstance(value, Mapping):
-            return {self._without_keys(str(k)): self._without_keys(v) for k, v in value.items()}
-        if isinstance(value, Sequence):
-            return [self._without_keys(one) for one in value]
-        return value
+            return {
+                self._without_keys(str(name)): self._without_keys(one, depth + 1)
+                for name, one in value.items()
+            }
+        return [self._without_keys(one, depth + 1) for one in value]
 
     def _hidden(self, word: re.Match[str]) -> str:
         digest = hashlib.sha256(word[0].encode()).hexdigest()

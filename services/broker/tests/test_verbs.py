@@ -123,12 +123,30 @@ async def test_a_refusal_is_one_line(broker: httpx.AsyncClient, lines: Lines) ->
 
 
 async def test_other_addresses_and_methods_answer_in_the_same_form(
-    broker: httpx.AsyncClient,
+    broker: httpx.AsyncClient, lines: Lines
 ) -> None:
     for method, path, status in (("GET", "/v1/verbs/echo", 405), ("GET", "/docs", 404)):
         answer = await broker.request(method, path, headers=key())
         assert answer.status_code == status
         assert answer.json()["error"]["message"]
+    assert [line["outcome"] for line in lines()] == ["no_address", "no_address"]
+    # A search for addresses is answered, but does not fill the log.
+    for _ in range(registry.BAD_KEYS_PER_MINUTE):
+        answer = await broker.get("/admin")
+    assert answer.status_code == 429
+    assert len(lines()) == registry.BAD_KEYS_PER_MINUTE + 1
+
+
+async def test_a_key_among_the_arguments_is_not_in_the_log(
+    broker: httpx.AsyncClient, lines: Lines
+) -> None:
+    deep: Any = KEY
+    for _ in range(400):
+        deep = [deep]
+    for word in (f"my key is {KEY}.", "a" * 150 + " " * 30 + KEY, {KEY: [KEY]}, deep):
+        await broker.post("/v1/verbs/echo", json={"word": word}, headers=key())
+    assert len(lines()) == 4
+    assert KEY[:12] not in json.dumps(lines())
 
 
 async def test_what_a_caller_says_about_itself_is_cleaned(
