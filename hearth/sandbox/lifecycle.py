@@ -112,7 +112,7 @@ def create_sandbox(
             f"{service.name} runs outside of this machine: name a service of the house"
         )
     _refuse_without_room()
-    name, made = f"sb-{secrets.token_hex(4)}", time.time()
+    name, made = _new_name(), time.time()
     sandbox = Sandbox(
         name=name,
         service=service.instance if service else "",
@@ -210,6 +210,12 @@ def sweep(now: float | None = None) -> list[str]:
 def root_of(instance: str) -> Path:
     """Return the folder with an instance's files, as the machine sees it."""
     return ROOTS / instance / "rootfs"
+
+
+def _new_name() -> str:
+    # LXC adds numbers to names of control groups: one with a letter is told from them.
+    tokens = iter(lambda: secrets.token_hex(4), "")
+    return next(f"sb-{token}" for token in tokens if not token.isdigit())
 
 
 def _refuse_without_room() -> None:

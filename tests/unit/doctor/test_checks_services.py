@@ -154,6 +154,12 @@ def test_programs_that_the_kernel_killed_are_found_with_their_service(healthy: C
     assert found["kokoro"].evidence == "the kernel killed python3 2 times in the last hour"
 
 
+def test_what_a_sandbox_takes_is_no_finding(healthy: Context) -> None:
+    text = KILLED.replace("lxc.payload.kokoro-3", "lxc.payload.sb-0a1b2c3d")
+    context = replace(healthy, execute=printing(text + text))
+    assert list(checks.out_of_memory(context)) == []
+
+
 def test_a_journal_that_cannot_be_read_is_no_silence(healthy: Context) -> None:
     def broken(instance: str | None, argv: Sequence[str], *, timeout: float) -> Completed:
         raise EngineError("this machine: no journal")

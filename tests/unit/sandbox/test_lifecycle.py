@@ -2,13 +2,14 @@
 
 import json
 import os
+import secrets
 import time
 from typing import Any
 
 import pytest
 
 from hearth.catalogue.house import Service
-from hearth.machine import engine
+from hearth.machine import engine, outside
 from hearth.machine.engine import EngineError
 from hearth.machine.images import IMAGE_KEY
 from hearth.machine.instances import OWNER_KEY
@@ -112,6 +113,16 @@ def test_data_are_copied_only_when_asked_for_and_a_persons_folder_never(incus: I
     assert incus.ran[-1][-1] == "/srv"
     delete_sandbox(name)
     assert [*incus.volumes] == ["kokoro-data"]
+
+
+def test_the_watcher_reads_its_name_from_its_processes(
+    incus: Incus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = iter(["01234567", "0123456a"])
+    monkeypatch.setattr(secrets, "token_hex", lambda _: next(tokens))
+    monkeypatch.setattr(lifecycle, "_replace_secrets", lambda client, name: None)
+    name = create_sandbox(kokoro()).name
+    assert outside.instance_of(f"0::/lxc.payload.{name}/init.scope") == name
 
 
 def test_an_empty_one_is_made_of_the_smallest_image(
