@@ -53,7 +53,7 @@ MIDDLE = (
     Part("trust", 0.4),
     Part("unavailable", 0.5),
     Part("home", 1.2),
-    Part("agents", 2.0),
+    Part("agents", 4.0),
     Part("health", 7.0),
     Part("gpu", 1.6),
     Part("killed_runs", 0.5),

@@ -11,17 +11,20 @@ import shlex
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests import lab_machine as lab
 from tests.attacks import attack, task
 from tests.lab import chat, visitor
-from tests.lab.house import CLONE, NAME, House
+from tests.lab.house import ANSIBLE_S, CLONE, NAME, OVERLAY, House
 from tests.lab.test_firewall import KNOCK, SHUT, inside
 from tests.lab.visitor import Visit
-from tests.mock_upstreams.scripted import scripts
+from tests.lab.watching import edge_of
+from tests.mock_upstreams.scripted import programs, scripts
 
 pytestmark = pytest.mark.lab
 
@@ -29,6 +32,7 @@ GROUP = "In a house"
 AUDIT = "/var/lib/hearth/broker/audit.jsonl"
 PAGE = "https://home.lan/approvals/"
 CLEAR_S = 5
+DROP_IN = Path(programs.DROP_IN)
 PYTHON = f"cd {CLONE}; .venv/bin/python -c"
 INVITE = "from hearth.approvals.people import People; print(People().invite('Owner'))"
 # The newest proposal again, as if it had been made 901 s earlier.
@@ -61,8 +65,24 @@ def audit(house: House) -> list[dict[str, Any]]:
 
 
 def play(house: House, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Give a task to the team on the machine's terminal."""
+    """Give a task to the team on the machine's terminal, for as long as it takes."""
     return house.hearth("agents", *options, text, timeout=120)
+
+
+def ask(house: House, text: str, *options: str) -> str:
+    """Give a task that ends in a proposal; stop waiting for a person, and return its ID."""
+    before = set(waiting(house))
+    # The run waits for the decision; Ctrl-C ends the waiting, and not the proposal.
+    argv = ["timeout", "--signal=INT", "40", f"{CLONE}/scripts/hearth", "agents", *options, text]
+    house.inside(*argv, timeout=60)
+    return proposed(house, before)
+
+
+def approve(house: House, name: str) -> subprocess.CompletedProcess[str]:
+    """Approve a proposal as a person does on the machine's terminal, and wait for its end."""
+    command = f"{CLONE}/scripts/hearth approve {name}"
+    argv = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
+    return lab.run(NAME, argv, stdin=f"{name[-6:]}\n", timeout=ANSIBLE_S)
 
 
 def processes(house: House) -> dict[str, str]:
@@ -105,6 +125,7 @@ def test_the_agents_reach_only_litellm_and_the_broker(house: House) -> None:
     }
     assert seen.pop("litellm") == "open"
     assert set(seen.values()) <= SHUT, seen
+    assert house.shell(inside("agents", KNOCK, "10.140.30.1", "9185")).split()[0] == "open"
     for host, port in (("10.140.30.1", "22"), ("10.140.30.1", "443"), ("93.184.215.14", "443")):
         assert house.shell(inside("agents", KNOCK, host, port)).split()[0] in SHUT
 
@@ -141,12 +162,11 @@ def test_a_sandbox_reaches_nothing(house: House) -> None:
     in_lab=True,
 )
 def test_an_obedient_model_changes_nothing(house: House) -> None:
-    before, lines, known = processes(house), len(audit(house)), set(waiting(house))
+    before, lines = processes(house), len(audit(house))
     orders = ['call stop {"service": "kokoro"}', 'call approve {"id": "x"}']
     orders.append('call sandbox_run {"name": "kokoro", "argv": ["id"]}')
-    play(house, "\n".join(orders), "--agent", "caretaker")
+    assert ask(house, "\n".join(orders), "--agent", "caretaker")
     assert processes(house) == before
-    assert len(set(waiting(house)) - known) == 1
     new = audit(house)[lines:]
     assert any(line.get("verb") == "stop" for line in new), new
     assert house.key() not in json.dumps(new)
@@ -194,6 +214,53 @@ def test_research_then_code(house: House) -> None:
     assert done.returncode == 0, done.stderr
     assert "CVE-2021-44228" in done.stdout
     assert "It printed:" in done.stdout
+
+
+@task(
+    "set up a second voice server: proposed, approved, converged, speaks, and removed again",
+    in_lab=True,
+)
+def test_a_second_voice_server(house: House) -> None:
+    name = ask(house, scripts.VOICE_TASK)
+    done = approve(house, name)
+    assert done.returncode == 0, done.stdout[-2000:]
+    body = {"input": "Yes.", "voice": "af_heart", "response_format": "pcm"}
+    answer = edge_of(house).request(
+        "voice-two.lan", "/v1/audio/speech", within_s=60, key=house.key(), send=body
+    )
+    # The sound itself is no text; a server without a voice answers an error.
+    assert answer.status == 200, answer.text[:300]
+    done = approve(house, ask(house, "Remove the second voice server."))
+    assert done.returncode == 0, done.stdout[-2000:]
+    listed = json.loads(house.shell("incus list --format json </dev/null"))
+    assert "voice-two" not in {one["name"] for one in listed if one["status"] == "Running"}
+
+
+@task("find a broken Kokoro in a sandbox by probe and fix, and propose the fix", in_lab=True)
+def test_a_broken_kokoro_is_found_in_a_sandbox(house: House) -> None:
+    before = house.inside("/bin/cat", OVERLAY, check=True).stdout
+    content = yaml.safe_load(before)
+    content["services"]["kokoro"]["limits"] = {"memory": "64MiB", "tasks": 512}
+    house.overlay(yaml.safe_dump(content))
+    # The lab has no limits of memory by cgroup; too little address space has the same effect.
+    house.shell(
+        f"incus exec kokoro -- sh -ec 'mkdir -p {DROP_IN.parent}; "
+        f'printf "[Service]\\nLimitAS=64M\\n" >{DROP_IN}; systemctl daemon-reload; '
+        "systemctl restart kokoro || true' </dev/null"
+    )
+    try:
+        name = ask(house, scripts.BROKEN_TASK)
+        lines = [line.get("verb") for line in audit(house)]
+        for verb in ("sandbox_create", "sandbox_probe", "sandbox_systemctl", "sandbox_diff"):
+            assert verb in lines, verb
+        assert house.hearth("approve", "--refuse", name).returncode == 0
+    finally:
+        house.overlay(before)
+        house.shell(
+            f"incus exec kokoro -- sh -ec 'rm -f {DROP_IN}; systemctl daemon-reload; "
+            "systemctl restart kokoro' </dev/null"
+        )
+        house.wait_green()
 
 
 @pytest.mark.parametrize(
@@ -244,8 +311,9 @@ def visit(house: House, guest: str) -> Visit:
         return name
 
     def propose() -> str:
-        play(house, 'call stop {"service": "whisper"}', "--agent", "caretaker")
-        return wait_for_a_proposal()
+        name = ask(house, 'call stop {"service": "whisper"}', "--agent", "caretaker")
+        known.add(name)
+        return name
 
     return visitor.visit(
         *(guest, "chromium", "atApprovals", PAGE, password),
