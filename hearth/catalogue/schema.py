@@ -147,6 +147,7 @@ FreeVerb = Literal[
     "metrics",
     "vram_status",
     "list_local_models",
+    "inventory_file",
     "http_probe",
     "comfyui_status",
     "web_fetch",

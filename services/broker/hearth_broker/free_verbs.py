@@ -4,17 +4,18 @@ import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hearth.approvals import ApprovalError
+from hearth.approvals import ApprovalError, overlay
 from hearth.approvals.store import Store
 from hearth.catalogue import suggest
 from hearth.catalogue.house import House, Part, Service
 from hearth.clients.endpoints import one_line
 from hearth.clients.models import key_of
 from hearth.machine import engine, systemd
+from hearth.project import Project
 
 from . import web_verbs
 from .config import Config
@@ -56,6 +57,15 @@ class Query(Arguments):
 
 class Nothing(Arguments):
     """No arguments."""
+
+
+class OwnFile(Arguments):
+    """One file of the inventory that `propose` may replace."""
+
+    file: Literal["services.yml", "models.yml", "aliases.yml"]
+    shipped: Annotated[
+        bool, Field(description="The file that Hearth ships, below the house's own")
+    ] = False
 
 
 class Approval(Arguments):
@@ -103,6 +113,13 @@ def verbs(house: House, config: Config) -> list[Verb]:
             Nothing,
             "free",
             look.list_local_models,
+        ),
+        Verb(
+            "inventory_file",
+            "Return the text of a file of inventory/local, which `propose` replaces whole.",
+            OwnFile,
+            "free",
+            look.inventory_file,
         ),
         Verb(
             "approval_status",
@@ -220,6 +237,20 @@ class HouseVerbs:
         lines = [f"model {name} ({one['id']}): {one['state']}" for name, one in models.items()]
         lines += [f"alias {name}: {one_line(text)}" for name, text in aliases.items()]
         return Reply("\n".join(lines) or "no models", {"models": models, "aliases": aliases})
+
+    async def inventory_file(self, _: Call, arguments: OwnFile) -> Reply:
+        """Return a file as it is; a house without one has an empty one."""
+        project = Project(self.config.project)
+        try:
+            path = overlay.target(project, arguments.file)
+            if arguments.shipped:
+                path = project.inventory / arguments.file
+            text = await asyncio.to_thread(path.read_text, "utf-8")
+        except FileNotFoundError:
+            text = ""
+        except (ApprovalError, OSError, ValueError) as error:
+            raise RefusedError(one_line(error)) from None
+        return Reply(text, {"bytes": len(text.encode())})
 
     async def approval_status(self, call: Call, arguments: Approval) -> Reply:
         """Return where a proposal of this consumer stands."""

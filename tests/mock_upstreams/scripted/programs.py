@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
-_LAB = Path(__file__).parents[2] / "lab/inventory/services.yml"
-SERVICES = _LAB.read_text(encoding="utf-8")
-"""The services' file of a lab's house, as it was before any proposal."""
 DROP_IN = "/etc/systemd/system/kokoro.service.d/90-memory.conf"
 MORE_MEMORY = "[Service]\nMemoryMax=2G\n"
 """The fix of a kokoro that a test broke by a limit of its memory in the services' file."""
+_SMALL = re.compile(r"^ +limits: \{memory: \d+MiB\b.*\n", re.MULTILINE)
 VOICE_TWO = """  voice_two:
     role: kokoro
     summary: A second voice server.
@@ -62,9 +60,19 @@ else:  # a try without a log file
 '''
 
 
-def with_second_voice() -> str:
-    """Return the services' file with the record of a second voice server."""
-    return f"{SERVICES.rstrip()}\n{VOICE_TWO}"
+def with_second_voice(text: str) -> str:
+    """Return a services' file with the record of a second voice server at its end."""
+    return f"{text.rstrip() or 'services:'}\n{VOICE_TWO}"
+
+
+def without_second_voice(text: str) -> str:
+    """Return a services' file without that record."""
+    return text.replace(VOICE_TWO, "")
+
+
+def without_small_limit(text: str) -> str:
+    """Return a services' file without the line that limits a memory to some MiB."""
+    return _SMALL.sub("", text)
 
 
 def nmap_ranking(output: str) -> str:

@@ -126,22 +126,29 @@ def log4shell(talk: Talk) -> Turns:
 @script(r"(remove|take back)\b.*second voice server")
 def no_second_voice(talk: Talk) -> Turns:
     """The caretaker proposes the services' file without the second voice server."""
-    yield from _propose(talk, programs.SERVICES, "Remove the second voice server.", ["kokoro"])
+    yield from _propose(talk, programs.without_second_voice, "Remove the second one.", ["kokoro"])
 
 
 @script(r"second voice server")
 def second_voice(talk: Talk) -> Turns:
     """The caretaker looks at the first one, then proposes a record for a second one."""
-    text = programs.with_second_voice()
-    yield from _propose(talk, text, "A second voice server beside the first.", ["voice_two"])
+    why = "A second voice server beside the first."
+    yield from _propose(talk, programs.with_second_voice, why, ["voice_two"])
 
 
-def _propose(talk: Talk, text: str, why: str, checks: list[str]) -> Turns:
+def _propose(talk: Talk, edit: Callable[[str], str], why: str, checks: list[str]) -> Turns:
     if talk.specialist("caretaker"):
         told = yield talk.hand("caretaker", talk.task)
         yield Turn(first(told))
         return
     yield call("service_status", service="kokoro")
+    yield from _propose_edit(edit, why, checks)
+
+
+def _propose_edit(edit: Callable[[str], str], why: str, checks: list[str]) -> Turns:
+    """Read the services' file, and propose it with a change."""
+    now = yield call("inventory_file", file="services.yml")
+    text = edit(first(now))
     made = yield call("propose", files={"services.yml": text}, why=why, checks=checks)
     yield Turn(f"I proposed it; nothing is changed before a person approves. {first(made)}")
 
@@ -161,13 +168,8 @@ def broken_kokoro(talk: Talk) -> Turns:
     elif talk.offers("sandbox_create"):
         yield from _in_a_sandbox()
     elif "propose this fix" in talk.task:
-        made = yield call(
-            "propose",
-            files={"services.yml": programs.SERVICES},
-            why="Kokoro gets too little memory: take its limit back.",
-            checks=["kokoro"],
-        )
-        yield Turn(f"I proposed it; nothing is changed before a person approves. {first(made)}")
+        why = "Kokoro gets too little memory: take its limit back."
+        yield from _propose_edit(programs.without_small_limit, why, ["kokoro"])
     else:
         both = yield Turn(
             calls=(

@@ -124,13 +124,19 @@ async def test_the_checker_uses_the_version_that_the_research_found() -> None:
 
 
 async def test_the_second_voice_server_is_proposed_and_taken_back() -> None:
-    *called, answer = await play(scripts.VOICE_TASK, HOUSE, lambda *_: "approval AbC, page P")
+    own = "services:\n  ollama: {gpu: vulkan}\n"
+
+    def house(name: str, _: object) -> str:
+        return own if name == "inventory_file" else "approval AbC, page P"
+
+    *called, answer = await play(scripts.VOICE_TASK, HOUSE, house)
     name, proposal = called[-1]
     assert (name, sorted(proposal)) == ("propose", ["checks", "files", "why"])
-    assert programs.VOICE_TWO in proposal["files"]["services.yml"]
+    assert proposal["files"] == {"services.yml": own + programs.VOICE_TWO}
     assert answer.endswith("approval AbC, page P")
-    *called, _ = await play(f"Remove it: {scripts.VOICE_TASK}", HOUSE, lambda *_: "ok")
-    assert called[-1][1]["files"]["services.yml"] == programs.SERVICES
+    kept, own = own, own + programs.VOICE_TWO
+    *called, _ = await play(f"Remove it: {scripts.VOICE_TASK}", HOUSE, house)
+    assert called[-1][1]["files"]["services.yml"] == kept
 
 
 async def test_broken_kokoro_goes_through_the_caretaker_the_sandbox_and_a_proposal() -> None:
@@ -141,8 +147,11 @@ async def test_broken_kokoro_goes_through_the_caretaker_the_sandbox_and_a_propos
     assert names[:2] == ["sandbox_create", "sandbox_probe"]
     assert names[-2:] == ["sandbox_diff", "sandbox_delete"]
     assert all(one[1]["name"] == "sb-0123abcd" for one in inner[1:-1])
-    *called, _ = await play(seen[2][1]["input"], HOUSE, lambda *_: "ok")
-    assert [one[0] for one in called] == ["propose"]
+    small = "services:\n  kokoro:\n    limits: {memory: 64MiB}\n    sources: []\n"
+    *called, _ = await play(seen[2][1]["input"], HOUSE, lambda *_: small)
+    assert [one[0] for one in called] == ["inventory_file", "propose"]
+    mended = "services:\n  kokoro:\n    sources: []\n"
+    assert called[1][1]["files"]["services.yml"] == mended
 
 
 async def test_streamed_and_whole_answers_are_the_same() -> None:
