@@ -18,7 +18,7 @@ from hearth.smoke.plugin import NotMeasured
 pytestmark = pytest.mark.home
 
 WITHIN_S = 15
-LOGIN, MODELS = "/hearth-login/", "/v1/models"
+LOGIN, MODELS, DESCRIPTION = "/hearth-login/", "/v1/models", "/openapi.json"
 HTML = {"Accept": "text/html"}
 # What a gateway may serve besides models; none of it is for the LAN.
 PATHS = ("ui", "ui/", "health", "key/generate", "key/info", "config/yaml", "metrics")
@@ -29,16 +29,25 @@ READ_PROCESSES = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null"
 READ_CREDENTIALS = "cat /etc/hearth/credentials/*/* 2>/dev/null; true"
 
 
+def listing(site: Site) -> str:
+    """Return a path of a site with keys that answers each valid one."""
+    return MODELS if MODELS in site.paths else DESCRIPTION
+
+
 @pytest.mark.parametrize("wrong", [None, "sk-wrong"])
 def test_a_request_without_a_valid_key_is_rejected(
     keyed_site: Site, edge: Edge, wrong: str | None
 ) -> None:
-    answer = ask(edge, keyed_site.fqdn, MODELS, 401, key=wrong)
+    answer = ask(edge, keyed_site.fqdn, listing(keyed_site), 401, key=wrong)
     assert answer.json()["error"]["message"]
 
 
 def test_a_valid_key_is_accepted(keyed_site: Site, edge: Edge, key: str, house: House) -> None:
-    offered = {model["id"] for model in ask(edge, keyed_site.fqdn, MODELS, key=key).json()["data"]}
+    answer = ask(edge, keyed_site.fqdn, listing(keyed_site), key=key).json()
+    if listing(keyed_site) == DESCRIPTION:
+        assert answer["paths"], "it describes no tool"
+        return
+    offered = {model["id"] for model in answer["data"]}
     assert offered, "it lists no model"
     service = house.services.get(keyed_site.service)
     if service and "models" in service.offers:
@@ -58,7 +67,7 @@ def test_a_key_for_another_service_is_rejected(
     if not others:
         raise NotMeasured(f"every consumer of this house may use {keyed_site.service}")
     for consumer in others:
-        ask(edge, keyed_site.fqdn, MODELS, 401, 403, key=vault.get(consumer.secret))
+        ask(edge, keyed_site.fqdn, listing(keyed_site), 401, 403, key=vault.get(consumer.secret))
 
 
 @pytest.mark.parametrize("path", [f"/{path}" for path in PATHS])
