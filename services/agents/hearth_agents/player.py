@@ -76,7 +76,7 @@ class Player:
 
     def __init__(self, config: Config, team: Team, broker: Broker, store: Store) -> None:
         self._config, self._team, self._broker, self._store = config, team, broker, store
-        self._playing: dict[str, asyncio.Task[None]] = {}
+        self._waiting: dict[str, tuple[asyncio.Task[Any], Run]] = {}
 
     async def play(self, run: Run, task: Task) -> AsyncGenerator[Event | None, None]:
         """Yield what happens until the last piece of the answer; closing this ends the run.
@@ -86,7 +86,6 @@ class Player:
         working = asyncio.create_task(self._work(run, task))
         # After the last event, so that the reader below needs to watch the queue only.
         working.add_done_callback(lambda _: run.events.put_nowait(END))
-        await self._replace(task.keys[0], working)
         try:
             while True:
                 try:
@@ -101,16 +100,19 @@ class Player:
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
-            if self._playing.get(task.keys[0]) is working:
-                del self._playing[task.keys[0]]
+            if self._waiting.get(run.stored, (None, run))[0] is working:
+                del self._waiting[run.stored]
 
-    async def _replace(self, key: str, working: asyncio.Task[None]) -> None:
-        """End the run of the same chat whose client has not yet been missed."""
-        before = self._playing.get(key)
-        self._playing[key] = working
-        if before:
+    def _own(self, run: Run, key: str) -> None:
+        """Let this run alone go on with what is stored; an earlier request is told so."""
+        run.stored = key
+        working = asyncio.current_task()
+        assert working is not None  # noqa: S101 - every coroutine here runs in a task
+        before, earlier = self._waiting.get(key, (working, run))
+        self._waiting[key] = (working, run)
+        if before is not working and not before.done():
+            earlier.events.put_nowait(Piece("This goes on in a newer request of the same chat."))
             before.cancel()
-            await asyncio.gather(before, return_exceptions=True)
 
     async def _work(self, run: Run, task: Task) -> None:
         CURRENT.set(run)
@@ -158,7 +160,7 @@ class Player:
             key = task.keys[0]
             stored = state.to_json(context_serializer=lambda _: {})
             await self._store.put(Waiting(key, task.agent, task.message, stored, described(run)))
-            run.stored = key
+            self._own(run, key)
             if not task.can_wait:
                 self._tell_waiting(run)
                 return
@@ -205,7 +207,7 @@ class Player:
         if is_new and not all([await self._decided(run, one, task.agent) for one in open_ones]):
             self._forget(run)
             return None
-        run.stored = waiting.key
+        self._own(run, waiting.key)
         context = agents.RunContextWrapper(context=run)
         state = await RunState.from_json(agent, waiting.state, context_override=context)
         if not task.can_wait and open_ones and not is_new:

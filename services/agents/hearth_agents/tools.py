@@ -129,12 +129,14 @@ class StepHooks(agents.RunHooks[Run]):
         text = one_line(_without_marks(str(result)))
         who = run.title(agent.name)
         if tool.name in run.titles:
+            used = run.costs.tokens - tokens
+            cost = f"{seconds:.1f} s, {used} tokens"
             step = Step(
                 agent=tool.name,
                 kind="return",
-                text=f"{run.title(tool.name)} → {who}, {seconds:.1f} s: {text}",
+                text=f"{run.title(tool.name)} → {who} ({cost}): {text}",
                 seconds=seconds,
-                tokens=run.costs.tokens - tokens,
+                tokens=used,
             )
         else:
             step = Step(

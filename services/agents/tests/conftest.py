@@ -120,7 +120,7 @@ class Answer:
 Start = Callable[..., Any]
 
 
-async def eventually(is_true: Callable[[], object], within_s: float = 2.0) -> float:
+async def eventually(is_true: Callable[[], object], within_s: float = 10.0) -> float:
     """Wait for a condition; return the seconds that it took."""
     began_s = time.monotonic()
     while not is_true():

@@ -61,7 +61,7 @@ async def test_a_dropped_unstreamed_request_stops_too(start: Start) -> None:
     asking = asyncio.create_task(house.client.post(CHAT, json={**ASK, "stream": False}))
     await eventually(lambda: house.provider.requests)
     asking.cancel()
-    await eventually(lambda: house.provider.gone == ["orchestrator"])
+    await eventually(lambda: house.provider.gone == ["orchestrator"], 2.0)
 
 
 def closed_port() -> str:

@@ -1,5 +1,6 @@
 """Hand-offs, history, tools and their labels, over real HTTP."""
 
+import asyncio
 from typing import Any
 
 from .conftest import BROKER_KEY, LITELLM_KEY, Start
@@ -41,6 +42,12 @@ async def test_a_hand_off_is_shown_both_ways(start: Start) -> None:
     ]
     assert "Agent Team → Researcher: look at the page" in answer.thoughts
     assert "Researcher → Agent Team" in answer.thoughts
+
+
+async def test_two_equal_questions_at_once_are_two_runs(start: Start) -> None:
+    house = await start(lead)
+    answers = await asyncio.gather(*(house.ask("What does the page say?") for _ in range(3)))
+    assert {one.text for one in answers} == {"The page says hello."}
 
 
 async def test_what_came_from_outside_is_labelled(start: Start) -> None:

@@ -181,6 +181,17 @@ async def test_an_unstreamed_request_is_told_where_to_approve(start: Start) -> N
     assert "restart: done" in response.json()["choices"][0]["message"]["content"]
 
 
+async def test_the_newer_of_two_requests_goes_on(start: Start) -> None:
+    house = await start(restart)
+    first = asyncio.create_task(house.ask("restart kokoro", headers=CHAT_ID))
+    await eventually(lambda: house.broker.of("approval_status"))
+    second = asyncio.create_task(house.ask("restart kokoro", headers=CHAT_ID))
+    assert (await first).text == "This goes on in a newer request of the same chat."
+    house.broker.states["A1"] = "done"
+    assert "restart: done" in (await second).text
+    assert len(house.broker.of("restart")) == 1
+
+
 async def test_two_changes_at_once_wait_for_both(start: Start) -> None:
     def two(body: dict[str, Any]) -> Any:
         if body["messages"][-1]["role"] == "user":
