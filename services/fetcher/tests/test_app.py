@@ -67,7 +67,7 @@ async def test_pages_are_counted_by_their_outcome(world: World) -> None:
 
 
 async def test_a_few_pages_are_fetched_at_once_and_a_few_wait(world: World) -> None:
-    world.limits = replace(Limits(), at_once=2, waiting=3, page_s=1)
+    world.limits = replace(Limits(), at_once=2, waiting=3)
     now, most = 0, 0
 
     async def busy(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
