@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,18 @@ from hearth_agents.config import LEADER, Config
 from hearth_agents.models import MAX_BYTES, AnswerTooLong
 from hearth_agents.outside import labelled
 from hearth_agents.routing import choose
-from hearth_agents.run import CURRENT, END, Approval, Ended, Event, Piece, Run, Step, one_line
+from hearth_agents.run import (
+    CURRENT,
+    END,
+    Approval,
+    Costs,
+    Ended,
+    Event,
+    Piece,
+    Run,
+    Step,
+    one_line,
+)
 from hearth_agents.store import Store, Waiting, described
 from hearth_agents.team import Agent, Team
 from hearth_agents.tools import StepHooks
@@ -230,6 +242,7 @@ class Player:
         """Let a new question be a run of its own, while the stored one goes on waiting."""
         waits = ", ".join(one.summary or one.verb for one in run.approvals.values())
         run.approvals, run.outcomes = {}, {}
+        run.costs, run.used, run.found = Costs(), Counter(), []
         line = f"Still waiting for a person's approval: {waits}"
         run.emit(Step(agent=LEADER, kind="waiting", text=line))
 

@@ -139,6 +139,7 @@ async def test_another_question_is_answered_while_a_change_waits(start: Start) -
     ]
     answer = await house.send(messages, "caretaker", headers=CHAT_ID)
     assert answer.text == "noon"
+    assert answer.steps[-1]["tokens"] == 15  # its own, and none of the run that waits
     assert "Still waiting for a person's approval" in answer.thoughts
     house.broker.states["A1"] = "done"
     answer = await house.send(messages[:1], "caretaker", headers=CHAT_ID)
