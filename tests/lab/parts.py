@@ -53,14 +53,12 @@ MIDDLE = (
     Part("trust", 0.4),
     Part("unavailable", 0.5),
     Part("home", 1.2),
-    Part("agents", 4.0),
     Part("health", 7.0),
     Part("gpu", 1.6),
     Part("killed_runs", 0.5),
     Part("faults", 2.3),
     Part("doctor", 2.5),
     Part("torch_engine", 0.7),
-    Part("sandbox", 1.6),
 )
 # Whole files for `scripts/test --long`; some other files have single tests marked `long`.
 LONG = (
@@ -68,6 +66,8 @@ LONG = (
     Part("trust_renewal", 2),
     Part("faults_long", 8),
     Part("stranger", 45),
+    Part("agents", 8),
+    Part("sandbox", 1.6),
 )
 # They need a house that no test has damaged, and remove it.
 LAST = (

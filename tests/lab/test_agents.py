@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests import lab_machine as lab
 from tests.attacks import attack, task
 from tests.lab import chat, visitor
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, OVERLAY, House
+from tests.lab.saved import HOUSE
 from tests.lab.test_firewall import KNOCK, SHUT, inside
 from tests.lab.visitor import Visit
 from tests.lab.watching import edge_of
@@ -57,6 +59,33 @@ for host, port in json.loads(sys.argv[1]):
         found[f"{host}:{port}"] = type(error).__name__
 print(json.dumps(found))
 """
+
+
+# Laid over the lab's inventory: a house has no agents unless its owner turns them on.
+WITH_AGENTS = Path(__file__).with_name("with_agents")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _agents(house: House) -> Iterator[None]:
+    """Give the house its team, and afterwards restore it as it was."""
+    try:
+        for path in sorted(WITH_AGENTS.glob("*.yml")):
+            there = f"{CLONE}/inventory/local/{path.name}"
+            old = yaml.safe_load(house.shell(f"cat {there} 2>/dev/null || true")) or {}
+            text = yaml.safe_dump(over(old, yaml.safe_load(path.read_text(encoding="utf-8"))))
+            put = ["/usr/bin/install", "-m", "644", "/dev/stdin", there]
+            lab.run(NAME, put, stdin=text, check=True)
+        house.site()
+        house.wait_green()
+        yield
+    finally:
+        house.back_to(HOUSE)
+
+
+def over(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of the inventory with another one laid over it."""
+    both = [name for name in old.keys() & new if isinstance(old[name], dict)]
+    return {**old, **new, **{name: over(old[name], new[name] or {}) for name in both}}
 
 
 def audit(house: House) -> list[dict[str, Any]]:
