@@ -86,6 +86,19 @@ def execute(
     return Completed(done.returncode, *texts)
 
 
+def look(
+    instance: str | None, argv: Sequence[str], *, timeout: float, stdin: str | bytes | None = None
+) -> Completed:
+    """Run a command that only reads, as `execute` does: again if its output was lost.
+
+    A busy Incus loses output now and then, which says nothing about the instance.
+    """
+    try:
+        return execute(instance, argv, timeout=timeout, stdin=stdin)
+    except OutputLost:
+        return execute(instance, argv, timeout=timeout, stdin=stdin)
+
+
 def run_program(
     instance: str | None,
     program: ModuleType,
@@ -94,14 +107,14 @@ def run_program(
     timeout: float,
     prefix: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Run a whole program there, which needs only Python; return the JSON that it prints.
+    """Run a whole program there, which needs only Python and only reads; return its JSON.
 
     Raises:
         EngineError: as `execute`, or the program failed.
     """
     text = Path(str(program.__file__)).read_text(encoding="utf-8")
     argv = [*prefix, "/usr/bin/python3", "-I", "-c", text]
-    done = execute(instance, argv, timeout=timeout, stdin=json.dumps(request))
+    done = look(instance, argv, timeout=timeout, stdin=json.dumps(request))
     if done.returncode:
         raise EngineError(f"{_name(instance)}: the probe failed: {done.stderr}")
     return dict(json.loads(done.stdout))
@@ -109,7 +122,7 @@ def run_program(
 
 def read_file(instance: str | None, path: str) -> str:
     """Return the text of a file; EngineError without such a file or instance."""
-    done = execute(instance, ["/bin/cat", "--", path], timeout=READ_S)
+    done = look(instance, ["/bin/cat", "--", path], timeout=READ_S)
     if done.returncode:
         raise failure(instance, f"cannot read {path}", done)
     return done.stdout

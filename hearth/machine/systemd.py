@@ -33,11 +33,7 @@ class UnitState:
 def unit_state(instance: str | None, unit: str) -> UnitState:
     """Return the state of one unit; EngineError if systemd does not answer there."""
     argv = ["/usr/bin/systemctl", "show", unit, "--timestamp=unix", f"--property={_PROPERTIES}"]
-    try:
-        done = engine.execute(instance, argv, timeout=engine.READ_S)
-    except engine.OutputLost:
-        # A busy Incus loses output now and then, which does not mean that the service is down.
-        done = engine.execute(instance, argv, timeout=engine.READ_S)
+    done = engine.look(instance, argv, timeout=engine.READ_S)
     if done.returncode:
         raise engine.failure(instance, "systemctl", done)
     shown = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
@@ -67,7 +63,7 @@ def last_log_lines(instance: str | None, unit: str, since: float = 0) -> str:
     argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
     argv += [f"--since=@{since:.0f}"] if since else []
     # By the cgroup, so that systemd's own lines about the unit are left out.
-    log = engine.execute(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=engine.READ_S).stdout
+    log = engine.look(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=engine.READ_S).stdout
     # The last line alone is often only "giving up".
     return "; ".join([line.strip() for line in log.splitlines() if line.strip()][-2:])
 
@@ -75,7 +71,7 @@ def last_log_lines(instance: str | None, unit: str, since: float = 0) -> str:
 def journal(instance: str | None, unit: str, lines: int) -> list[str]:
     """Return the last lines of a unit's journal, oldest first."""
     argv = [*journal_argv(unit), f"--lines={lines}"]
-    return engine.execute(instance, argv, timeout=engine.READ_S).stdout.splitlines()
+    return engine.look(instance, argv, timeout=engine.READ_S).stdout.splitlines()
 
 
 def journal_argv(unit: str) -> list[str]:

@@ -156,7 +156,7 @@ def test_no_key_is_in_a_caddyfile(secret_values: dict[str, str]) -> None:
 @functools.cache
 def output(instance: str | None, *argv: str) -> str:
     """Return what a command prints; every service's test reads the machine's output, too."""
-    return engine.execute(instance, argv, timeout=30).stdout
+    return engine.look(instance, argv, timeout=30).stdout
 
 
 def test_no_secret_is_in_a_command_line_or_environment(
