@@ -21,7 +21,7 @@ from tests.unit.machine.samples import HOUSE
 from .conftest import KEY, OTHER, digest, key, serving
 
 NOW = time.time()
-MINE = Sandbox("sb-00000001", "kokoro", NOW, NOW, NOW + 60, owner="team")
+MINE = Sandbox("sb-00000001", "kokoro", NOW, NOW, NOW + 3600, owner="team")
 PERSONS = replace(MINE, name="sb-00000002", owner="")
 NAME = {"name": MINE.name}
 EVERY: dict[str, dict[str, Any]] = {
