@@ -47,7 +47,14 @@ class EngineError(Exception):
 
 
 class OutputLost(EngineError):
-    """The command ended and part of its output is missing: a command that only reads may retry."""
+    """The command ended with `returncode`, and part of its output is missing.
+
+    A command that only reads may retry; one whose output does not matter has its result.
+    """
+
+    def __init__(self, reason: str, returncode: int) -> None:
+        super().__init__(reason)
+        self.returncode = returncode
 
 
 class Ended(NamedTuple, Generic[AnyStr]):
@@ -210,7 +217,7 @@ def run_inside(
         reason = ended.get("err") or "a command ended without an exit code"
         raise EngineError(f"{instance}: {reason}")
     if broken := [name for name in STREAMS[1:] if name not in collected]:
-        raise OutputLost(f"{instance}: stream {broken[0]} of a command broke off")
+        raise OutputLost(f"{instance}: stream {broken[0]} of a command broke off", int(code))
     return Output(int(code), *(collected[name] for name in STREAMS[1:]))
 
 

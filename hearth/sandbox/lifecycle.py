@@ -315,8 +315,12 @@ def _make(
     found = client.instances.get(name)
     found.start(wait=True)
     argv = ["/bin/sh", "-ec", _PREPARE, "sh", sandbox.address, *folders]
-    prepared = engine.run_inside(client, name, argv)
-    if prepared.returncode:
+    try:
+        code = engine.run_inside(client, name, argv).returncode
+    except engine.OutputLost as lost:
+        # A busy Incus loses output now and then, and nothing here reads it.
+        code = lost.returncode
+    if code:
         # No text from inside: it may end up in a model.
         raise SandboxError(f"{name}: its address and folders could not be made: try again")
     instances.wait_ready(client, found)

@@ -41,7 +41,7 @@ def test_a_read_is_repeated_if_its_output_was_lost(incus: Any) -> None:
         def execute(self, argv: list[str], stdin: bytes) -> engine.Output:
             done = super().execute(argv, stdin)
             if len(self.calls) == 1:
-                raise engine.OutputLost("ollama: stream 2 of a command broke off")
+                raise engine.OutputLost("ollama: stream 2 of a command broke off", 0)
             return done
 
     incus(Careless(stdout=b"ActiveState=active\n"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pylxd.exceptions import NotFound
 
-from hearth.machine.engine import POOL, Output
+from hearth.machine.engine import POOL, Output, OutputLost
 from tests.unit.machine.fake_incus import api_error
 
 
@@ -37,6 +37,7 @@ class Incus:
         self.did: list[str] = []
         self.ran: list[list[str]] = []
         self.refuses: set[str] = set()
+        self.loses_output = False
         self.on_create: list[Any] = []
         self.instances = SimpleNamespace(create=self._create, get=self._get)
         self.api = SimpleNamespace(instances=_Rows(self))
@@ -81,7 +82,10 @@ class Incus:
         """Replaces `engine.run_inside`."""
         assert self.machines[name].status == "Running"
         self.ran.append([name, *argv])
-        return Output(1 if "run" in self.refuses else 0, b"", b"")
+        code = 1 if "run" in self.refuses else 0
+        if self.loses_output:
+            raise OutputLost(f"{name}: stream 2 of a command broke off", code)
+        return Output(code, b"", b"")
 
     def _create(self, given: Mapping[str, Any], wait: bool) -> None:
         assert wait

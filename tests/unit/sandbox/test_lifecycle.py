@@ -174,9 +174,19 @@ def test_of_two_made_at_the_same_time_only_the_older_is_the_eighth(
     assert len(list_sandboxes()) == MOST + stays
 
 
+def test_a_creation_does_not_depend_on_output_that_incus_loses(incus: Incus) -> None:
+    incus.loses_output = True
+    made = create_sandbox(None)
+    assert find_sandbox(made.name) == made
+
+
+@pytest.mark.parametrize("loses_output", [False, True])
 @pytest.mark.parametrize("fails", ["start", "run"])
-def test_a_creation_that_fails_leaves_nothing(incus: Incus, fails: str) -> None:
+def test_a_creation_that_fails_leaves_nothing(
+    incus: Incus, fails: str, loses_output: bool
+) -> None:
     incus.refuses.add(fails)
+    incus.loses_output = loses_output
     with pytest.raises(EngineError):
         create_sandbox(kokoro(), with_data=True)
     assert [*incus.machines] == ["kokoro"]
