@@ -138,7 +138,7 @@ def _made_parts(
     }
     for name, consumer in catalogue.consumers.items():
         if name not in catalogue.services:
-            wanted |= {*consumer.services}
+            wanted |= {*consumer.named}
     return {n: part for n, part in catalogue.parts.items() if not part.serves or n in wanted}
 
 
@@ -418,7 +418,7 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
         name: house.Consumer(
             name=name,
             summary=record.summary,
-            services=tuple(name for name in record.services if name not in gone),
+            services=tuple(n for n in _opened(catalogue, record) if n not in gone),
             models=record.models,
             verbs=rules_agents.verbs_of(record.verbs),
             secret=f"consumer_{name}",
@@ -427,6 +427,16 @@ def _consumers(catalogue: Catalogue) -> dict[str, house.Consumer]:
         for name, record in catalogue.consumers.items()
         if name not in gone
     }
+
+
+def _opened(catalogue: Catalogue, consumer: schema.ConsumerRecord) -> tuple[str, ...]:
+    """Return the services and parts that a consumer's key opens.
+
+    One that opens all opens no part: its verbs are a right of their own.
+    """
+    if consumer.services != "all":
+        return consumer.named
+    return tuple(n for n, r in catalogue.services.items() if rules_models.takes_keys(r))
 
 
 # A name, an address and a port.

@@ -185,12 +185,15 @@ class Agent(schema.AgentRecord):
 class Consumer(schema.ConsumerRecord):
     """Who holds a key: `models` is a list of names or `all`, `secret` names the key.
 
+    `services` has the names of what it opens, even where the record says `all`.
+
     One that is a service of this house is `inside`: the reverse proxy rejects its key. `verbs` has
     the names of verbs only.
     """
 
     name: str
     secret: str
+    services: tuple[str, ...]
     inside: bool = False
 
 

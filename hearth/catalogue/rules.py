@@ -164,7 +164,7 @@ def references(catalogue: Catalogue) -> Iterator[Finding]:
         known = catalogue.known(*sections)
         for name, record in getattr(catalogue, section).items():
             value, key = getattr(record, field), (section, name, field)
-            if value is None or (field == "models" and value == "all"):
+            if value is None or (section == "consumers" and value == "all"):
                 continue
             one = isinstance(value, str)
             for index, item in enumerate([value] if one else value):

@@ -78,7 +78,7 @@ def verbs(catalogue: Catalogue) -> Iterator[Finding]:
     """Verbs belong to a key that opens the part which has them."""
     serving = [name for name, part in catalogue.parts.items() if part.serves]
     for name, record in catalogue.consumers.items():
-        opens = any(part in record.services for part in serving)
+        opens = any(part in record.named for part in serving)
         if record.verbs and not opens:
             add = serving[0] if serving else "the part with them"
             text = f"{name}.verbs is of no use: its key does not open {add}; add it to services"

@@ -201,11 +201,19 @@ def own_keys(catalogue: Catalogue) -> Iterator[Finding]:
             yield ("services", name), text
 
 
+def takes_keys(owner: schema.PartRecord) -> bool:
+    """Return whether a service or part is published for consumers' keys."""
+    return any(site.auth in _KEYED for site in owner.publish.values())
+
+
 def opened(catalogue: Catalogue) -> Iterator[Finding]:
     """A key opens something: a site that takes keys, or inside the house the models."""
     for name, record in catalogue.consumers.items():
         inside = name in catalogue.known("services")
-        for index, target in enumerate(record.services):
+        if inside and record.services == "all":
+            text = f"{name}.services all is for callers on the LAN; write what {name} calls"
+            yield ("consumers", name, "services"), text
+        for index, target in enumerate(record.named):
             key: Key = ("consumers", name, "services", index)
             section = "parts" if target in catalogue.parts else "services"
             owner = dict(catalogue.owners()).get((section, target))
@@ -217,7 +225,7 @@ def opened(catalogue: Catalogue) -> Iterator[Finding]:
             checks = owner.serves or CHECKING & {*getattr(owner, "offers", ())}
             if inside and not checks:
                 yield key, f"{name}.services {target} takes no key of a service; take it out"
-            elif not inside and not any(site.auth in _KEYED for site in owner.publish.values()):
+            elif not inside and not takes_keys(owner):
                 text = f"{name}.services {target} is not published for keys"
                 where = catalogue.at(section, target)
                 yield key, f"{text} ({where}); take it out, or publish it with auth: key"

@@ -126,6 +126,11 @@ AllOrNames = Annotated[
     word_or_list("all", "is neither all nor a list of names; write e.g. [fast, coder]"),
     Field(description="`all`, or a list of aliases and models"),
 ]
+AllOrServices = Annotated[
+    str | tuple[str, ...],
+    word_or_list("all", "is neither all nor a list of services; write e.g. [litellm]"),
+    Field(description="`all`, or a list of services and parts"),
+]
 Capability = Literal["tools", "thinking", "vision"]
 Auth = Literal["own", "key", "house", "lan"]
 SecretKind = Literal["random", "given"]
@@ -410,12 +415,17 @@ class ConsumerRecord(Record):
 
     summary: Sentence
     """Who it is, for people."""
-    services: Annotated[tuple[str, ...], Field(examples=["[litellm]"])]
-    """The services that the key opens."""
+    services: Annotated[AllOrServices, Field(examples=["[litellm]"])]
+    """What the key opens; `all` is each service that is published for keys, and no part."""
     models: AllOrNames = "all"
     """The models that the key opens."""
     verbs: Verbs = ()
     """The broker's verbs (docs/broker.md) that the key opens; by default none."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The services and parts that it names: none if it opens all that are published."""
+        return () if isinstance(self.services, str) else self.services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

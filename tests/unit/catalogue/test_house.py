@@ -14,6 +14,7 @@ from hearth.catalogue import House, derive, load, memory_shortage
 from hearth.catalogue.records import FILES
 from hearth.render.files import consumer_secrets, login_config
 from hearth.render.gateway import litellm_config
+from tests.mock_upstreams.scripted import programs
 
 ROOT = Path(__file__).parents[3]
 BASE = ROOT / "tests" / "fixtures" / "catalogue" / "base"
@@ -224,6 +225,21 @@ def test_keys_of_services_open_nothing_from_the_lan(house: House) -> None:
     assert opened == {"household", "guest", "hearth_verify"}
     # Inside, the same keys open the models.
     assert {"open_webui", "pipelines"} <= consumer_secrets(house, "litellm").keys()
+
+
+def test_the_tests_own_key_opens_what_is_published_and_no_part(
+    inventory: Path, house: House
+) -> None:
+    shipped = ("litellm", "kokoro", "kokoro_gpu", "kokoro_fastapi", "whisper", "agents")
+    assert house.consumers["hearth_verify"].services == shipped
+    assert "broker" not in house.parts
+    (inventory / "local").mkdir()
+    (inventory / "local/services.yml").write_text(f"services:\n{programs.VOICE_TWO}")
+    told = derive(load(inventory))
+    assert told.consumers["hearth_verify"].services == (*shipped, "voice_two")
+    assert "voice_two" in login_config(told)["consumers"]["hearth_verify"]["services"]
+    # A proposed service opens itself to nobody else.
+    assert "voice_two" not in told.consumers["household"].services
 
 
 def test_ollama_gives_away_nothing_that_changes_models(house: House) -> None:
