@@ -33,6 +33,8 @@ FILE_BYTES = 1 << 20
 _MOST_WORDS, _WORDS_BYTES = 256, 100_000
 # `timeout` needs two seconds to kill, and Incus a moment to report it.
 _GRACE_S = 7.0
+# To create a sandbox for a program, to write the program, and to end it.
+_AROUND_CODE_S = 240.0
 # As `timeout` ends: by itself, or killed because the command did not end.
 _TIMED_OUT = (124, 137)
 _UNIT = re.compile(r"[A-Za-z0-9@_.:\\-]{1,200}")
@@ -91,12 +93,16 @@ class Response:
 
 @dataclass(slots=True)
 class _Kept:
-    """The start and the end of a stream of any length, each at most half of `most` bytes."""
+    """The start and the end of a stream of any length, each at most half of `most` bytes.
+
+    `broken` says that Incus lost the rest, which a busy one does now and then.
+    """
 
     most: int = OUTPUT_BYTES
     start: bytearray = field(default_factory=bytearray)
     end: bytearray = field(default_factory=bytearray)
     count: int = 0
+    broken: bool = False
 
     def add(self, data: bytes) -> None:
         half = self.most // 2
@@ -115,7 +121,8 @@ class _Kept:
     def text(self) -> str:
         between = f"\n[… {self.missing} bytes are left out …]\n" if self.missing else ""
         start, end = (part.decode(errors="replace") for part in (self.start, self.end))
-        return f"{start}{between}{end}"
+        lost = "\n[… Incus lost the rest …]\n" if self.broken else ""
+        return f"{start}{between}{end}{lost}"
 
 
 def run_command(
@@ -136,7 +143,8 @@ def run_code(language: str, code: str, *, timeout_s: float = 30) -> Ran:
     if language not in LANGUAGES:
         raise SandboxError(f"language {language[:40]}: name one of {', '.join(LANGUAGES)}")
     _bounded_text(code)
-    sandbox = create_sandbox(None)
+    # If this is killed, it does not stay for an hour.
+    sandbox = create_sandbox(None, lifetime_s=timeout_s + _AROUND_CODE_S)
     try:
         path = "/root/program"
         write_file(sandbox.name, path, code)
@@ -148,8 +156,8 @@ def run_code(language: str, code: str, *, timeout_s: float = 30) -> Ran:
 def read_file(name: str, path: str) -> bytes:
     """Return a file of a running sandbox, of at most a megabyte."""
     find_sandbox(name)
-    kept = _Kept(most=2 * FILE_BYTES)
-    code, _ = _end(name, ["/bin/sh", "-c", _READ, "sh", _absolute(path)], 20, b"", kept, _Kept())
+    argv = ["/bin/sh", "-c", _READ, "sh", _absolute(path)]
+    code, kept = _whole(name, argv, 20, 2 * FILE_BYTES)
     if code == _NO_FILE:
         raise SandboxError(f"{name}: {path[:80]}: there is no such file")
     if code or kept.count > FILE_BYTES:
@@ -192,8 +200,8 @@ def probe(name: str, port: int, path: str = "/") -> Response:
         raise SandboxError(f"port {port} or path {path[:40]!r} is not valid")
     hosts = [*({find_sandbox(name).address} - {""}), "127.0.0.1"]
     argv = ["/usr/bin/python3", "-I", "-c", _PROBE, str(port), path, *hosts]
-    started, out = time.monotonic(), _Kept(most=32 * _BODY_BYTES)
-    code, _ = _end(name, argv, _PROBE_S, b"", out, _Kept())
+    started = time.monotonic()
+    code, out = _whole(name, argv, _PROBE_S, 32 * _BODY_BYTES)
     # What it printed may be from any program of the sandbox.
     try:
         status, headers, body = json.loads(out.start)
@@ -216,6 +224,20 @@ def _run(name: str, argv: Sequence[str], timeout_s: float, stdin: bytes = b"") -
         timed_out=code in _TIMED_OUT and seconds >= timeout_s,
         cut=out.missing + err.missing,
     )
+
+
+def _whole(name: str, argv: Sequence[str], timeout_s: float, most: int) -> tuple[int, _Kept]:
+    """Run a command that only reads, a second time if its output is lost; return code and output.
+
+    Raises:
+        SandboxError: it was lost twice; half of a file is no file.
+    """
+    for _ in range(2):
+        out = _Kept(most=most)
+        code, _seconds = _end(name, argv, timeout_s, b"", out, _Kept())
+        if not out.broken:
+            return code, out
+    raise SandboxError(f"{name}: Incus lost the output of a command: try again")
 
 
 def _end(
@@ -270,8 +292,8 @@ def _read(stream: ClientConnection, kept: _Kept) -> None:
     try:
         while isinstance(message := stream.recv(), bytes):
             kept.add(message)
-    except ConnectionClosed:
-        return
+    except ConnectionClosed as error:
+        kept.broken = error.rcvd is None
 
 
 def _absolute(path: str) -> str:

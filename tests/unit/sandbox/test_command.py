@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from websockets.exceptions import ConnectionClosedOK
+from websockets.exceptions import ConnectionClosedError, ConnectionClosedOK
 
 from hearth.machine import engine
 from hearth.sandbox import SandboxError, command
@@ -24,7 +24,7 @@ from hearth.sandbox.command import (
     run_command,
     write_file,
 )
-from hearth.sandbox.lifecycle import Sandbox, create_sandbox
+from hearth.sandbox.lifecycle import Sandbox, create_sandbox, list_sandboxes
 from tests.unit.machine.samples import service
 from tests.unit.sandbox.fake_incus import Incus
 
@@ -103,6 +103,40 @@ def test_of_100_megabytes_the_start_and_the_end_are_kept(
     assert f"[… {ran.cut} bytes are left out …]" in ran.stdout
 
 
+class Breaking(Stream):
+    """A stream that breaks off after its output, so often."""
+
+    def __init__(self, output: bytes, times: int) -> None:
+        super().__init__()
+        self.all, self.times = output, times
+        self.output = []
+
+    def recv(self) -> bytes | str:
+        if not self.output:
+            self.output = [self.all, ""]
+        if self.output[0] == "" and self.times:
+            self.times -= 1
+            self.output = []
+            raise ConnectionClosedError(None, None)
+        return self.output.pop(0)
+
+
+def test_output_that_incus_lost_is_never_taken_for_all_of_it(
+    commands: Commands, sandbox: Sandbox
+) -> None:
+    commands.streams["1"] = Breaking(b"half", 1)
+    # What may change something is not done twice.
+    assert run_command(sandbox.name, ["x"]).stdout == "half\n[… Incus lost the rest …]\n"
+    assert len(commands.argv) == 1
+    commands.streams["1"] = Breaking(b"text", 1)
+    assert read_file(sandbox.name, "/x") == b"text"
+    commands.streams["1"] = Breaking(b'[200, {}, "b"]', 1)
+    assert probe(sandbox.name, 80).body == "b"
+    commands.streams["1"] = Breaking(b"text", 9)
+    with pytest.raises(SandboxError, match="Incus lost the output of a command: try again"):
+        read_file(sandbox.name, "/x")
+
+
 def test_one_that_ignores_its_deadline_is_stopped_with_its_sandbox(
     commands: Commands, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, incus: Incus
 ) -> None:
@@ -167,7 +201,11 @@ def test_systemctl_takes_known_actions_and_names_only(commands: Commands, sandbo
 def test_a_program_runs_in_a_sandbox_of_its_own_that_is_deleted(
     commands: Commands, incus: Incus
 ) -> None:
+    ends: list[float] = []
+    incus.on_create.append(lambda: ends.extend(one.ends - one.made for one in list_sandboxes()))
     ran = run_code("python", "print(1)", timeout_s=9)
+    # Also if the broker is killed meanwhile.
+    assert ends == pytest.approx([249])
     assert ran.exit_code == 0
     name = commands.argv[-1][0]
     assert commands.argv[-1][3:] == ["9", "/usr/bin/python3", "/root/program"]

@@ -182,9 +182,7 @@ def test_a_creation_does_not_depend_on_output_that_incus_loses(incus: Incus) -> 
 
 @pytest.mark.parametrize("loses_output", [False, True])
 @pytest.mark.parametrize("fails", ["start", "run"])
-def test_a_creation_that_fails_leaves_nothing(
-    incus: Incus, fails: str, loses_output: bool
-) -> None:
+def test_a_creation_that_fails_leaves_nothing(incus: Incus, fails: str, loses_output: bool) -> None:
     incus.refuses.add(fails)
     incus.loses_output = loses_output
     with pytest.raises(EngineError):
