@@ -329,6 +329,8 @@ PATHS_ROUND = (
 FILLING = """
 mkdir -p /var/.filled
 for ((n = 0;; n++)); do
+  # The file system reports what is taken and freed with its next commit only.
+  sync --file-system /var/.filled
   free=$(df --output=avail --block-size=1M /var | tail -1)
   # In steps: much at once may not be had, although it is reported as free.
   size=$((free > 3512 ? 512 : free - 3000))
