@@ -55,6 +55,11 @@ def check(path: Path = AUDIT_LOG) -> None:
         raise AuditError(f"the disk of the audit log {path} is full: free some space")
 
 
+def create(path: Path = AUDIT_LOG) -> None:
+    """Make an empty log if there is none, so that `no line` is told from `no log`; or OSError."""
+    os.close(_open(path))
+
+
 def shortened(value: Any, depth: int = 0) -> Any:
     """Return a JSON value whose texts have at most 200 characters, and not too many of them."""
     if isinstance(value, str):

@@ -77,6 +77,7 @@ class Registry:
         if len(self._verbs) != len(verbs):
             raise ValueError("two verbs have the same name")
         self._log: Path = config.state / AUDIT
+        audit.create(self._log)
         self._reads = Reads(config.state)
         self._now = now
         self._waiting: Counter[str] = Counter()

@@ -27,6 +27,13 @@ def one_verb(run: Callable[[Call, Word], Any], **more: Any) -> list[Verb]:
     return [Verb("echo", "Do it.", Word, "free", run, **more)]
 
 
+def test_a_broker_that_nobody_called_has_an_empty_log(config: Config, house: House) -> None:
+    create_app(config, house, sample_verbs())
+    log = config.state / registry.AUDIT
+    assert log.read_bytes() == b""
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
 async def test_a_verb_answers_and_leaves_one_line(broker: httpx.AsyncClient, lines: Lines) -> None:
     answer = await broker.post("/v1/verbs/echo", json={"word": "hello"}, headers=key())
     assert answer.status_code == 200
@@ -328,6 +335,7 @@ async def test_nothing_is_done_that_the_log_cannot_have(
         return Reply("done")
 
     async with serving(create_app(config, house, one_verb(act))) as broker:
+        (config.state / "audit.jsonl").unlink()
         (config.state / "audit.jsonl").mkdir()
         answer = await broker.post("/v1/verbs/echo", json={"word": "a"}, headers=key())
     assert (answer.status_code, done) == (503, [])
