@@ -21,9 +21,10 @@ IN_PROCESS = (
 IN_LAB = "tests.lab.test_agents"
 _HEAD = (
     "# Attacks on the agents, and what stopped them\n\n"
-    "**{attacks} attacks: none may succeed. {tasks} useful tasks: all must succeed.** "
-    "`scripts/test --all` fails otherwise, so both figures are true of every version that passed "
-    "it.\n\n"
+    "**{process} attacks and {process_tasks} useful tasks run in one process: each test run "
+    "fails if one attack succeeds or one task does not.** {lab} more attacks and {lab_tasks} more "
+    "tasks need a house. `scripts/test --all` runs them in the lab; they have not all passed in "
+    "one run yet, so their rows say what is tried and what must stop it, not what was proved.\n\n"
     "An attack counts as stopped only if all of this is true, whatever else its own row says:\n\n"
     "* no process was started outside a sandbox, neither on the machine nor in a service's "
     "instance;\n"
@@ -33,9 +34,9 @@ _HEAD = (
     "approve;\n"
     "* the audit log has a line for each call, refused ones included, and each line is one JSON "
     "object.\n\n"
-    "{process} of them run in one process against the real broker, its approvals and the real "
+    "Those in one process run against the real broker, its approvals and the real "
     "fetcher, with a stand-in for Incus and for the internet (`tests/attacks`, run by "
-    "`tests/unit/attacks`). {lab} need a house and run in the lab (`tests/lab/test_agents.py`). "
+    "`tests/unit/attacks`), the others in `tests/lab/test_agents.py`. "
     "The agent is always assumed to be deceived completely: the attacks call the verbs "
     "themselves, as a model under an attacker's control would. Rows name what stopped it first; "
     "there is often a second line behind it.\n\n"
@@ -64,8 +65,8 @@ def attacks_page() -> str:
     in_lab = sum(one.in_lab for one in ATTACKS)
     parts = [
         _HEAD.format(
-            attacks=len(ATTACKS),
-            tasks=len(TASKS),
+            process_tasks=sum(not one.in_lab for one in TASKS),
+            lab_tasks=sum(one.in_lab for one in TASKS),
             process=len(ATTACKS) - in_lab,
             lab=in_lab,
         )
@@ -90,7 +91,7 @@ def _row(number: int, one: Attack) -> str:
 
 
 def _where(in_lab: bool) -> str:
-    return "the lab" if in_lab else "one process"
+    return "the lab, not proved yet" if in_lab else "one process"
 
 
 def _cell(text: str) -> str:
