@@ -33,7 +33,8 @@ RED_S = GREEN_S = AGREE_S = 15
 # What is slow is waited for once more, so that its finding can tell it from what hangs.
 NAMED_S = 25
 # Figures are read and rules evaluated every 15 s, and a message waits for what belongs to it.
-ALERT_S, OVER_S = 120, 120
+# One that ends on a full disk forgets its alerts, which Alertmanager ends after four minutes.
+ALERT_S, OVER_S = 120, 300
 STARTED_S = 90
 # Below one GiB a disk counts as full.
 LEFT_BYTES, FULL_S = 600 << 20, 8
@@ -389,7 +390,9 @@ def test_the_page_and_hearth_status_agree(story: Story) -> None:
     assert max(story.disagreed_s) <= AGREE_S
 
 
-def test_a_quiet_minute_has_no_false_alarm_and_costs_little(story: Story) -> None:
+def test_a_quiet_minute_has_no_false_alarm_and_costs_little(
+    story: Story, pytestconfig: pytest.Config
+) -> None:
     assert story.noise == []
     share = sum(seconds for seconds, _ in story.cost.values()) / QUIET_S
     memory = sum(size for _, size in story.cost.values())
@@ -397,7 +400,8 @@ def test_a_quiet_minute_has_no_false_alarm_and_costs_little(story: Story) -> Non
         print(f"{name:20} {100 * seconds / QUIET_S:5.2f} % of a core, {size / 1e6:6.1f} MB")
     story.house.figures["idle monitoring, % of a core"] = 100 * share
     story.house.figures["memory of all monitoring, MB"] = memory / 1e6
-    assert share <= IDLE_SHARE
+    # The same work takes a larger share of a slower machine.
+    assert share / max(1.0, pytestconfig.getoption("--slowness")) <= IDLE_SHARE
     assert memory <= MEMORY_BYTES
 
 
