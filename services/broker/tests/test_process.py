@@ -78,7 +78,7 @@ def test_it_serves_its_verbs_and_ends_soon(file: Path) -> None:
         ({"house": "/nowhere/house.json"}, "/nowhere/house.json: No such file or directory: run"),
         ({"consumers": {"a": {"sha256": "x", "verbs": []}}}, "consumers.a.sha256: String should"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
-        ({"state": "/nowhere"}, "/nowhere/reads.db: No such file or directory"),
+        ({"state": "/nowhere"}, "/nowhere/audit.jsonl: No such file or directory"),
     ],
 )
 def test_a_setup_that_is_not_valid_is_one_line(
