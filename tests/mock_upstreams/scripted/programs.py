@@ -16,12 +16,18 @@ VOICE_TWO = """  voice_two:
     port: 8880
     metrics_port: 8880
     packages: [ca-certificates, python3]
-    sources: [kokoro_model, kokoro_model_fp16, kokoro_voices]
+    sources: [kokoro_model, kokoro_model_fp16, kokoro_model_int8, kokoro_voices]
     health: {path: /health, contains: '"ok"', within_s: 2, ready_s: 300}
     publish:
       voice-two:
         auth: key
-        paths: [/v1/audio/speech, /v1/audio/stream, /v1/audio/voices, /v1/models]
+        paths:
+          - /v1/audio/speech
+          - /v1/audio/stream
+          - /v1/audio/jobs
+          - /v1/audio/jobs/*
+          - /v1/audio/voices
+          - /v1/models
     limits: {memory: 2GiB, tasks: 512}
     data:
       - {path: /var/lib/kokoro, copy: none}

@@ -302,6 +302,10 @@ def test_a_run_is_seen_without_touching_its_lock(tmp_path: Path) -> None:
         assert abs(time.time() - run["since"]) < 600
     # The file stays, and nobody holds it.
     assert background.active_run(lock) is None
+    os.utime(lock, (time.time() - 60,) * 2)
+    assert background.active_run(lock) is None
+    # Nothing has written into it since, so the locks are not read again.
+    assert background.active_run(lock, tmp_path / "no locks") is None
     with locked(lock, who="a transfer of settings"):
         assert (background.active_run(lock) or {})["what"] == "a transfer of settings"
 
