@@ -3,8 +3,9 @@
 import asyncio
 import functools
 import json
+import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -160,22 +161,39 @@ def try_needs(house: House) -> dict[Flow, str]:
 
 
 async def _try_needs(house: House) -> dict[Flow, str]:
-    problems = await asyncio.gather(*(try_need(house, flow) for flow in house.flows))
-    return dict(zip(house.flows, problems, strict=True))
+    made = sockets_for(house, house.flows)
+    problems = await asyncio.gather(*(try_need(house, *one) for one in made.items()))
+    return dict(zip(made, problems, strict=True))
 
 
-async def try_need(house: House, flow: Flow) -> str:
-    """Send a request along one need, and return the problem if there is one."""
+def sockets_for(house: House, flows: Iterable[Flow]) -> dict[Flow, socket.socket | str]:
+    """Return for each need a socket in the network of who needs it, or why there is none.
+
+    Each network is entered once, which takes a thread.
+    """
+    found = dict[Flow, socket.socket | str]()
+    sources: dict[str, list[Flow]] = {}
+    for flow in flows:
+        sources.setdefault(flow.source, []).append(flow)
+    for source, own in sources.items():
+        try:
+            made = outside.sockets(house.services[source].instance, len(own))
+            found |= dict(zip(own, made, strict=True))
+        except PermissionError:
+            found |= dict.fromkeys(own, "only root can try it")
+        except OSError as error:
+            found |= dict.fromkeys(own, str(error))
+    return found
+
+
+async def try_need(house: House, flow: Flow, connection: socket.socket | str) -> str:
+    """Send a request along one need by its socket, and return the problem if there is one."""
+    if isinstance(connection, str):
+        return connection
     service = house.services.get(flow.target)
     # Only a service's own port is known to answer requests.
     own = service.health if service and urlsplit(service.url).port == flow.port else None
     within_s = max(probe.WITHIN_S, own.within_s) if own else probe.WITHIN_S
-    try:
-        (connection,) = outside.sockets(house.services[flow.source].instance, 1)
-    except PermissionError:
-        return "only root can try it"
-    except OSError as error:
-        return str(error)
     path = own.path if own else ""
     with connection:
         outcome = await health.reach(connection, flow.target_address, flow.port, path, within_s)

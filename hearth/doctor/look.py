@@ -6,6 +6,7 @@ meanwhile.
 """
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -167,8 +168,10 @@ class Look:
             # Spread, so that no moment has all the work.
             for name, phase in _phases(self._owners, EVERY_S):
                 group.create_task(self._repeat(partial(self._look_at, name), phase, EVERY_S))
-            for flow, phase in _phases(self._flows, EVERY_S):
-                group.create_task(self._repeat(partial(self._try, flow), phase, EVERY_S))
+            for source, phase in _phases(
+                dict.fromkeys(flow.source for flow in self._flows), EVERY_S
+            ):
+                group.create_task(self._repeat(partial(self._try, source), phase, EVERY_S))
             group.create_task(self._repeat(self._look_at_machine, 0, EVERY_S))
 
     async def _repeat(
@@ -194,16 +197,25 @@ class Look:
             row = Row(owner.name, "service", False, one_line(error), 0, state="unknown")
         self._programs[owner.name].add(started, row.up, row)
 
-    async def _try(self, flow: Flow) -> None:
-        now, steady = time.monotonic(), self._flows[flow]
-        if not steady.bad_looks and now - steady.started < NEEDS_S - EVERY_S / 2:
-            return
-        steady.started = now
+    async def _try(self, source: str) -> None:
+        """Try the needs of one service that are due."""
+        now, due = time.monotonic(), []
+        for flow, steady in self._flows.items():
+            lately = now - steady.started < NEEDS_S - EVERY_S / 2
+            if flow.source == source and (steady.bad_looks or not lately):
+                steady.started = now
+                due.append(flow)
+        sockets = status.sockets_for(self.house, due)
+        await asyncio.gather(*(self._try_one(*one) for one in sockets.items()))
+
+    async def _try_one(self, flow: Flow, connection: socket.socket | str) -> None:
+        steady = self._flows[flow]
+        started = steady.started
         try:
-            problem = await status.try_need(self.house, flow)
+            problem = await status.try_need(self.house, flow, connection)
         except Exception as error:  # as above
             problem = one_line(error)
-        steady.add(now, not problem, problem)
+        steady.add(started, not problem, problem)
 
     async def _look_at_machine(self) -> None:
         self._firewall.renew(EVERY_S if self._loaded.bad_looks else SELDOM_S)

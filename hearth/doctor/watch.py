@@ -76,10 +76,10 @@ class Watcher:
         self._checked: dict[str, float] = {}
         self._was_up = False
         # Side by side by their interval, so that a slow check does not delay a quick one.
-        self._examinations = [
-            Reading(partial(self._examine, every_s), None)
+        self._examinations = {
+            every_s: Reading(partial(self._examine, every_s), None)
             for every_s in sorted({one.every_s for one in CHECKS.values()})
-        ]
+        }
         self._models = Reading(partial(status.models, house), Overview({}, {}))
         self._receipt = Reading(background.receipt, dict[str, Any]())
         self._cards: Reading[list[str]] = Reading(nvidia.lines, [])
@@ -138,8 +138,9 @@ class Watcher:
         self._models.renew(_MODELS_S)
         # What is still starting is no finding; each row says what does not work yet.
         if self.look.ready and self._started_s() is None:
-            for reading in self._examinations:
-                reading.renew(EVERY_S)
+            for every_s, reading in self._examinations.items():
+                if self._due(every_s):
+                    reading.renew(EVERY_S)
 
     def publish(self) -> None:
         """Write the document and the metrics if there is news or it is time, and remember."""
@@ -230,18 +231,20 @@ class Watcher:
 
     def _examine(self, every_s: float) -> None:
         """Run those of these checks that are due; their findings stay until they run again."""
-        now = time.monotonic()
-        due = [one for one in CHECKS.values() if one.every_s == every_s and self._due(one, now)]
-        if not due:
-            return
+        now, due = time.monotonic(), self._due(every_s)
         context = Context(self.house, self.look.rows, lambda: self._models.value, time.time())
         self._found |= run_checks(context, due)
         self._checked |= {one.name: now for one in due}
 
-    def _due(self, check: Check, now: float) -> bool:
-        found = self._found.get(check.name)
-        every_s = min(check.every_s, _AGAIN_S) if found else check.every_s
-        return now - self._checked.get(check.name, -float("inf")) >= every_s - EVERY_S / 2
+    def _due(self, every_s: float) -> list[Check]:
+        """Return the checks of this interval whose time has come."""
+        now, due = time.monotonic(), []
+        for one in CHECKS.values():
+            again_s = min(every_s, _AGAIN_S) if self._found.get(one.name) else every_s
+            ago_s = now - self._checked.get(one.name, -float("inf"))
+            if one.every_s == every_s and ago_s >= again_s - EVERY_S / 2:
+                due.append(one)
+        return due
 
     def _finding(self, key: str) -> Finding:
         found = next((one for one in self.findings if one.key == key), None)

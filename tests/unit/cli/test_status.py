@@ -366,7 +366,8 @@ def test_a_need_is_red_only_where_both_ends_are_up(
     async def row_of(one: Service, _: object) -> status.Row:
         return status.Row(one.name, "service", up[one.name], "", 0)
 
-    async def lost(house: House, flow: Flow) -> str:
+    async def lost(house: House, flow: Flow, connection: socket.socket) -> str:
+        connection.close()
         return "lost"
 
     monkeypatch.setattr(status, "row_of", row_of)

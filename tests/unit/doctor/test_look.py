@@ -428,7 +428,7 @@ def routed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ro
 async def tried(one: Look) -> tuple[bool, str | None]:
     (flow,) = one.house.flows
     one._flows[flow].started = -float("inf")
-    await one._try(flow)
+    await one._try(flow.source)
     return one._flows[flow].good, one._flows[flow].seen
 
 

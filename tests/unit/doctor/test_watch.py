@@ -276,14 +276,15 @@ def test_what_is_still_starting_is_no_finding(
     monkeypatch.setattr(time, "clock_gettime", lambda _: 5020.0)
     monkeypatch.setattr(runs, "started", lambda _: 5000 * ticks)
     ran: list[float] = []
-    watcher._examinations = [Reading(lambda: ran.append(3), None)]
+    every_s = next(iter(watcher._examinations))
+    watcher._examinations = {every_s: Reading(lambda: ran.append(3), None)}
     watcher._slow = {}
     idle: Any = Reading(lambda: None, None)
     watcher._receipt = watcher._cards = watcher._models = idle
     watcher._renew()
     assert watcher._started_s() == 20
     watcher._was_up = True
-    examination = watcher._examinations[0]
+    examination = watcher._examinations[every_s]
     assert examination._thread is None
     watcher._renew()
     assert examination._thread
