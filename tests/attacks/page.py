@@ -23,8 +23,7 @@ _HEAD = (
     "# Attacks on the agents, and what stopped them\n\n"
     "**{process} attacks and {process_tasks} useful tasks run in one process: each test run "
     "fails if one attack succeeds or one task does not.** {lab} more attacks and {lab_tasks} more "
-    "tasks need a house. `scripts/test --all` runs them in the lab; they have not all passed in "
-    "one run yet, so their rows say what is tried and what must stop it, not what was proved.\n\n"
+    "tasks need a house: `scripts/test --all` runs them in the lab.\n\n"
     "An attack counts as stopped only if all of this is true, whatever else its own row says:\n\n"
     "* no process was started outside a sandbox, neither on the machine nor in a service's "
     "instance;\n"
@@ -91,7 +90,7 @@ def _row(number: int, one: Attack) -> str:
 
 
 def _where(in_lab: bool) -> str:
-    return "the lab, not proved yet" if in_lab else "one process"
+    return "the lab" if in_lab else "one process"
 
 
 def _cell(text: str) -> str:

@@ -59,6 +59,8 @@ MIDDLE = (
     Part("faults", 2.3),
     Part("doctor", 2.5),
     Part("torch_engine", 0.7),
+    Part("sandbox", 1.6),
+    Part("agents", 7.5),
 )
 # Whole files for `scripts/test --long`; some other files have single tests marked `long`.
 LONG = (
@@ -66,8 +68,6 @@ LONG = (
     Part("trust_renewal", 2),
     Part("faults_long", 8),
     Part("stranger", 45),
-    Part("agents", 8),
-    Part("sandbox", 1.6),
 )
 # They need a house that no test has damaged, and remove it.
 LAST = (
