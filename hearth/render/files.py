@@ -74,8 +74,10 @@ def health_config(
         }
 
     scraper = next((service for service in house.services.values() if service.scrapes), None)
+    own = next(site for site in house.sites if site.service == part)
     return {
-        "site": next(site.fqdn for site in house.sites if site.service == part),
+        "site": own.fqdn,
+        "approvals": "/approvals/*" in own.routes,
         "house": house.machine.name,
         "snapshot": "/run/hearth-watch/snapshot.json",
         "verbs": "/run/hearth-watch/verbs.sock",

@@ -49,7 +49,10 @@ class CanaryConfig:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`site` is the page's own name; `prometheus` is the address of its API, or empty."""
+    """`site` is the page's own name; `prometheus` is the address of its API, or empty.
+
+    `approvals`: the house has the pages on which people approve what agents propose.
+    """
 
     site: str
     house: str
@@ -57,6 +60,7 @@ class Config:
     verbs: Path
     receipt: Path
     prometheus: str = ""
+    approvals: bool = False
     tiles: Sequence[Tile] = ()
     findings: Mapping[str, Any] = field(default_factory=dict)
     canary: CanaryConfig | None = None
@@ -79,6 +83,7 @@ def load_config(path: Path) -> Config:
             verbs=Path(_text(raw, "verbs")),
             receipt=Path(_text(raw, "receipt")),
             prometheus=str(raw.get("prometheus") or "").rstrip("/"),
+            approvals=raw.get("approvals") is True,
             tiles=tuple(Tile(**tile) for tile in raw.get("tiles", ())),
             findings=dict(raw.get("findings", {})),
             canary=_canary(raw["canary"]) if raw.get("canary") else None,

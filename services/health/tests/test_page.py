@@ -1,6 +1,7 @@
 """The page says how the house is, in words, whatever the watcher wrote; nothing runs inline."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -235,3 +236,13 @@ def test_the_library_is_the_published_one() -> None:
         "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
         "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     }
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_approvals_are_linked_where_the_house_has_them(
+    config: Config, write: Write, there: bool
+) -> None:
+    write()
+    transport = httpx.ASGITransport(app=make_app(replace(config, approvals=there)))
+    async with httpx.AsyncClient(transport=transport, base_url="https://home.lan") as client:
+        assert ('href="/approvals/"' in await shown(client)) is there
