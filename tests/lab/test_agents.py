@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hearth.clients.chat import Person, live_connection, send_message, wait_for_answer
 from hearth.project import VERIFIER
 from tests import lab_machine as lab
 from tests.attacks import attack, task
@@ -39,6 +40,7 @@ CLEAR_S = 5
 # Of `timeout`, when the program was still there.
 INTERRUPTED = 124
 DROP_IN = Path(programs.DROP_IN)
+NMAP = f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n"
 PYTHON = f"cd {CLONE}; .venv/bin/python -c"
 INVITE = "from hearth.approvals.people import People; print(People().invite('Owner'))"
 # The newest proposal again, as if it had been made 901 s earlier.
@@ -264,7 +266,7 @@ def test_cves(house: House) -> None:
 
 @task("an nmap output, analysed and put in order", in_lab=True)
 def test_nmap(house: House) -> None:
-    done = play(house, f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n")
+    done = play(house, NMAP)
     assert done.returncode == 0, done.stderr
     assert "telnet" in done.stdout
 
@@ -275,6 +277,28 @@ def test_research_then_code(house: House) -> None:
     assert done.returncode == 0, done.stderr
     assert "CVE-2021-44228" in done.stdout
     assert "It printed:" in done.stdout
+
+
+@task("the same four, from the chat", in_lab=True)
+def test_the_same_tasks_from_the_chat(house: House, admin: Person) -> None:
+    tasks = {
+        scripts.LOG_TASK: ("It printed:",),
+        scripts.SSH_TASK: ("CVE-2024-6387", scripts.SSH_PAGE),
+        NMAP: ("telnet",),
+        scripts.LOG4J_TASK: ("CVE-2021-44228", "It printed:"),
+    }
+    for text, wanted in tasks.items():
+        with live_connection(admin) as connection:
+            turn = send_message(admin, connection, text, "agent-team")
+            answer = wait_for_answer(connection, turn, 120)
+        assert not answer.error, text
+        for words in wanted:
+            assert words in answer.text, f"{text}: {answer.text[-500:]}"
+    for row in json.loads(house.hearth("status", "--json").stdout)["rows"]:
+        if row["name"] in ("agents", "broker", "fetcher"):
+            house.figures[f"memory of {row['name']} after its tasks, MB"] = (
+                row["memory_bytes"] / 1e6
+            )
 
 
 @task(
