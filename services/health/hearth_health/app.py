@@ -89,6 +89,8 @@ class Page:
         self._trend = TrendFile(config.receipt / "trend.json")
         self._renderer = Renderer(files)
         self._live = Live(self._sections, ends)
+        self._rendered: Mapping[str, str] = {}
+        self._known: tuple[object, ...] = (None,) * 4
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -99,8 +101,14 @@ class Page:
 
     def _sections(self) -> Mapping[str, str]:
         self._figures.keep_fresh()
-        values = build_view(self._config, self._snapshot.read(), self._figures.numbers)
-        return self._renderer.sections(values | {"trend": self._trend.read()})
+        snapshot, numbers, trend = self._snapshot.read(), self._figures.numbers, self._trend.read()
+        known = (snapshot.data, snapshot.problem, numbers, trend)
+        # To render again what has not changed would cost more than everything else.
+        if any(one is not before for one, before in zip(known, self._known, strict=True)):
+            values = build_view(self._config, snapshot, numbers)
+            self._rendered = self._renderer.sections(values | {"trend": trend})
+            self._known = known
+        return self._rendered
 
     async def document(self, _: Request) -> Response:
         """Answer with the whole page as it is known now."""
