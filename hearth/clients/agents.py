@@ -9,6 +9,8 @@ from hearth.clients import ClientError
 from hearth.clients.endpoints import Edge, one_line, sse
 
 PATH = "/v1/chat/completions"
+# Before the name of an agent where it is a model beside others.
+_PREFIX = "agent-"
 # A run may wait for a person as long as an approval is valid, and for several in turn.
 _WAITING_S = 3600.0
 _CALL_S = 20.0
@@ -40,7 +42,7 @@ def offered(edge: Edge, site: Site, key: str) -> list[str]:
     if answer.status != 200:
         raise ClientError(_refused(site, answer.status, answer.body))
     try:
-        return [str(model["id"]) for model in answer.json()["data"]]
+        return [str(model["id"]).removeprefix(_PREFIX) for model in answer.json()["data"]]
     except (ValueError, LookupError, TypeError):
         raise ClientError(f"https://{site.fqdn}/v1/models is not a list of models") from None
 

@@ -414,7 +414,7 @@ def visit(house: House, guest: str) -> Visit:
         chat="https://chat.lan/",
         email=given["environment"]["WEBUI_ADMIN_EMAIL"],
         chatPassword=accounts,
-        restart={"model": "caretaker", "text": 'call restart {"service": "kokoro"}'},
+        restart={"model": "agent-caretaker", "text": 'call restart {"service": "kokoro"}'},
         change={"model": "agent-team", "text": scripts.VOICE_TASK},
     )
 

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Send
 
 from hearth_agents.broker import Broker
-from hearth_agents.config import LEADER, TEAM, Config
+from hearth_agents.config import PREFIX, Config
 from hearth_agents.models import make_client
 from hearth_agents.player import Player
 from hearth_agents.requests import Asked, read_request
@@ -140,7 +140,7 @@ async def _models(request: Request) -> Response:
     data = [
         {
             "id": name,
-            "name": team.titles[LEADER if name == TEAM else name],
+            "name": team.titles[name.removeprefix(PREFIX)],
             "object": "model",
             "created": created,
             "owned_by": "hearth",
@@ -164,7 +164,8 @@ async def _answer(request: Request, *, is_chat: bool) -> Response:
         body = await read_body(request, state.limits)
         consumer = state.consumer(request.headers.getlist("authorization")) or ""
         asked = read_request(body, request.headers, consumer, is_chat=is_chat)
-        if asked.model not in state.team.offered:
+        # Without the prefix, a name means the agent as well.
+        if f"{PREFIX}{asked.task.agent}" not in state.team.offered:
             message = f"there is no agent {quoted(asked.model)}; /v1/models lists them"
             raise ServiceError(message, status=404, param="model", code="model_not_found")
         if state.running >= MAX_RUNS:

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from hearth_serving.errors import ServiceError
 
-TEAM = "agent-team"
-"""The name under which the team is offered; the others are offered under their own."""
+PREFIX = "agent-"
+"""Before the name of an agent where it is offered as a model: an alias may have the same name."""
 LEADER = "team"
 """The record of the agent that leads the team."""
 MAX_TOOLS = 8

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.datastructures import Headers
 
-from hearth_agents.config import LEADER, TEAM
+from hearth_agents.config import PREFIX
 from hearth_agents.player import Task
 from hearth_serving.errors import ServiceError, quoted
 
@@ -53,7 +53,7 @@ def read_request(body: bytes, headers: Headers, consumer: str, *, is_chat: bool)
     options = content.get("stream_options")
     streamed = content.get("stream") is True
     chat, run_id, keys, message = _identity(headers, consumer, model, texts)
-    agent = LEADER if model == TEAM else model
+    agent = model.removeprefix(PREFIX)
     return Asked(
         model=model,
         task=Task(agent, items, texts[-1], keys, message, can_wait=streamed),

@@ -12,7 +12,7 @@ import agents
 from openai import AsyncOpenAI
 
 from hearth_agents.broker import Broker, BrokerGone, Verb
-from hearth_agents.config import LEADER, TEAM, AgentRecord, Config
+from hearth_agents.config import LEADER, PREFIX, AgentRecord, Config
 from hearth_agents.models import HouseModel
 from hearth_agents.outside import RULE
 from hearth_agents.run import Run, one_line
@@ -100,7 +100,7 @@ class Team:
     def offered(self) -> list[str]:
         """The names under which agents are offered, the team first."""
         others = [name for name in self._config.agents if name != LEADER]
-        return [TEAM, *others, *self._own]
+        return [f"{PREFIX}{name}" for name in (LEADER, *others, *self._own)]
 
     @property
     def titles(self) -> dict[str, str]:

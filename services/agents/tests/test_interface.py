@@ -30,7 +30,7 @@ async def test_the_openai_client_reads_a_chat(start: Start) -> None:
     async with client_of(house.url) as client:
         assert [one.id async for one in await client.models.list()][:2] == [
             "agent-team",
-            "researcher",
+            "agent-researcher",
         ]
         whole = await client.chat.completions.create(
             model="agent-team", messages=[{"role": "user", "content": "how is it?"}]
@@ -203,8 +203,8 @@ async def test_an_agent_of_ones_own_is_one_file(start: Start, tmp_path: Path) ->
     (folder / "broken.py").write_text("import nothing_that_exists\n")
     house = await start(script, own=folder)
     models = (await house.client.get("/v1/models")).json()["data"]
-    assert [one["id"] for one in models][-1] == "doubler"
-    answer = await house.ask("21", model="doubler")
+    assert [one["id"] for one in models][-1] == "agent-doubler"
+    answer = await house.ask("21", model="agent-doubler")
     assert answer.text == "42"
     assert answer.kinds("tool", "return") == [("doubler", "double"), ("doubler", "double")]
     names = [tool["function"]["name"] for tool in house.provider.requests[0]["tools"]]

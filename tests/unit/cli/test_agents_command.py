@@ -86,22 +86,22 @@ def test_steps_go_to_stderr_and_the_answer_to_stdout(call: Any) -> None:
     # The terminal obeys nothing that an agent has read.
     assert result.stdout == "It is four.[2J\n"
     assert result.stderr == "Agent Team asks Coder: count\n"
-    assert (edge.asked["model"], edge.asked["stream"], edge.hung_up) == ("agent-team", True, True)
+    assert (edge.asked["model"], edge.asked["stream"], edge.hung_up) == ("team", True, True)
     assert edge.asked["messages"] == [{"role": "user", "content": "2 + 2?"}]
     assert edge.asked["within_s"] > 900
 
 
 def test_the_task_is_read_from_standard_input_and_may_be_for_one_agent(call: Any) -> None:
     edge = ScriptedEdge(*WHOLE)
-    assert call(edge, "--agent", "agent-coder", stdin="Which ports?\n22/tcp open\n").exit_code == 0
-    assert edge.asked["model"] == "agent-coder"
+    assert call(edge, "--agent", "coder", stdin="Which ports?\n22/tcp open\n").exit_code == 0
+    assert edge.asked["model"] == "coder"
     assert edge.asked["messages"][0]["content"] == "Which ports?\n22/tcp open\n"
 
 
 def test_programs_get_one_document(call: Any) -> None:
     document = json.loads(call(ScriptedEdge(*WHOLE), "--json", "2 + 2?").stdout)
     assert document == {
-        "agent": "agent-team",
+        "agent": "team",
         "answer": "It is four.\x1b[2J",
         "steps": [HANDOFF],
         "usage": {"total_tokens": 7},
@@ -142,13 +142,11 @@ def test_an_answer_that_is_not_one_is_an_error(call: Any, edge: ScriptedEdge, er
 
 def test_wrong_use_is_told_before_anything_is_called(call: Any) -> None:
     edge = ScriptedEdge(*WHOLE)
-    for words, stdin in (([], " \n"), (["--agent", "agent-codr", "x"], ""), ([], "x" * 1_000_001)):
+    for words, stdin in (([], " \n"), (["--agent", "codr", "x"], ""), ([], "x" * 1_000_001)):
         result = call(edge, *words, stdin=stdin)
         assert result.exit_code == 2
     assert edge.asked == {}
-    assert "did you mean agent-coder?" in " ".join(
-        call(edge, "--agent", "agent-codr", "x").stderr.split()
-    )
+    assert "did you mean coder?" in " ".join(call(edge, "--agent", "codr", "x").stderr.split())
 
 
 def test_a_house_without_agents_says_how_to_get_them(call: Any) -> None:
