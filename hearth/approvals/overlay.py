@@ -171,7 +171,11 @@ def compare(before: Catalogue, after: Catalogue) -> list[str]:
         if new != old:
             _refuse_record(name, old, new, roles)
             lines += _service_lines(name, old, new)
-    lines += [f"{name} is no longer a service" for name in before.services.keys() - after.services]
+    lines += [
+        f"{name} is no longer a service, and its instance stays: `present: false` in its record "
+        "removes it"
+        for name in before.services.keys() - after.services
+    ]
     for name, alias in after.aliases.items():
         was = before.aliases.get(name)
         if alias.cloud and not (was and was.cloud):

@@ -40,16 +40,23 @@ _TIMED_OUT = (124, 137)
 _UNIT = re.compile(r"[A-Za-z0-9@_.:\\-]{1,200}")
 ACTIONS = ("status", "start", "stop", "restart", "reload", "enable", "disable", "cat")
 _PATH = re.compile(r"/[!-~]{0,500}")
-_PROBE_S, _BODY_BYTES = 10.0, 16 * 1024
+_PROBE_S, _BODY_BYTES = 25.0, 16 * 1024
+# What has just been started loads its model before it listens.
+_STARTS_S, _ANSWERS_S = 15.0, 10.0
 # Python's standard library only, which every image has.
 _PROBE = f"""
-import http.client, json, sys
-port, path, *hosts = sys.argv[1:]
-for host in hosts:
-    one = http.client.HTTPConnection(host, int(port), timeout={_PROBE_S:g})
+import http.client, itertools, json, sys, time
+starts_s, port, path, *hosts = sys.argv[1:]
+end = time.monotonic() + float(starts_s)
+for number, host in enumerate(itertools.cycle(hosts), 1):
+    one = http.client.HTTPConnection(host, int(port), timeout={_ANSWERS_S:g})
     try:
         one.connect()
     except ConnectionRefusedError:
+        if number % len(hosts) == 0:
+            if time.monotonic() > end:
+                break
+            time.sleep(0.3)
         continue
     one.request("GET", path, headers={{"Connection": "close"}})
     got = one.getresponse()
@@ -191,15 +198,16 @@ def control_unit(name: str, action: str, unit: str) -> Ran:
 def probe(name: str, port: int, path: str = "/") -> Response:
     """Send a GET request to a server in a sandbox, from inside of it.
 
-    The address is the one that the service has in the house, or else the loopback.
+    The address is the one that the service has in the house, or else the loopback. A server that
+    does not listen yet is waited for, 15 seconds at most.
 
     Raises:
-        SandboxError: nothing answers there within ten seconds, or what answers is not HTTP.
+        SandboxError: nothing answers there within that time, or what answers is not HTTP.
     """
     if not 0 < port < 65536 or not _PATH.fullmatch(path):
         raise SandboxError(f"port {port} or path {path[:40]!r} is not valid")
     hosts = [*({find_sandbox(name).address} - {""}), "127.0.0.1"]
-    argv = ["/usr/bin/python3", "-I", "-c", _PROBE, str(port), path, *hosts]
+    argv = ["/usr/bin/python3", "-I", "-c", _PROBE, f"{_STARTS_S:g}", str(port), path, *hosts]
     started = time.monotonic()
     code, out = _whole(name, argv, _PROBE_S, 32 * _BODY_BYTES)
     # What it printed may be from any program of the sandbox.

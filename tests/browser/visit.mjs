@@ -94,11 +94,15 @@ export async function sound(page) {
   await page.waitForFunction(() => globalThis.__audio.loud(), { polling: 20, timeout: SPEECH_MS });
 }
 
-/** Return a text whose first words no server has spoken yet, so that none are remembered. */
+/**
+ * Return a text after some words that no server has spoken yet, so that none are remembered.
+ *
+ * Each NAME in it becomes such a word, too: pieces after the first one may be remembered as well.
+ */
 export function fresh(text) {
   const one = (letters) => letters[randomInt(letters.length)];
   const name = () => `${one("BDFGKLMNPRST")}${one("aeiou")}${one("dklmnrst")}${one("aeiou")}ra`;
-  return `${name()} told ${name()}. ${text}`;
+  return `${name()} told ${name()}. ${text}`.replace(/\bNAME\b/g, name);
 }
 
 /** Wait for some milliseconds. */

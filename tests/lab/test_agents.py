@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,6 @@ GROUP = "In a house"
 AUDIT = "/var/lib/hearth/broker/audit.jsonl"
 PAGE = "https://home.lan/approvals/"
 CLEAR_S = 5
-# Of `timeout`, when the program was still there.
-INTERRUPTED = 124
 DROP_IN = Path(programs.DROP_IN)
 NMAP = f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n"
 PYTHON = f"cd {CLONE}; .venv/bin/python -c"
@@ -108,14 +107,17 @@ def ask(house: House, text: str, *options: str) -> str:
     """Give a task that ends in a proposal; stop waiting for a person, and return its ID."""
     before = set(waiting(house))
     # The same text again would go on with the earlier run, and propose nothing.
-    text = f"{text}\n({secrets.token_hex(4)})"
-    # The run waits for the decision; Ctrl-C ends the waiting, and not the proposal.
-    argv = ["timeout", "--signal=INT", "40", f"{CLONE}/scripts/hearth", "agents", *options, text]
-    done = house.inside(*argv, timeout=60)
-    # A run that ended by itself makes no proposal any more.
-    within_s = 90 if done.returncode == INTERRUPTED else 5
+    token = secrets.token_hex(4)
+    with ThreadPoolExecutor() as pool:
+        run = pool.submit(play, house, f"{text}\n({token})", *options)
+        while not (made := set(waiting(house)) - before) and not run.done():
+            time.sleep(0.5)
+        # The run waits for the decision; Ctrl-C ends the waiting, and not the proposal.
+        house.shell(f"pkill --signal INT --full '[{token[0]}]{token[1:]}' || true")
+        done = run.result()
     said = f"exit {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return proposed(house, before, within_s, said)
+    # A run that ended by itself makes no proposal any more.
+    return made.pop() if made else proposed(house, before, 5, said)
 
 
 def approve(house: House, name: str) -> subprocess.CompletedProcess[str]:
@@ -306,8 +308,8 @@ def test_the_same_tasks_from_the_chat(house: House, admin: Person) -> None:
     in_lab=True,
 )
 def test_a_second_voice_server(house: House) -> None:
-    name = ask(house, scripts.VOICE_TASK)
-    done = approve(house, name)
+    before = house.inside("/bin/cat", OVERLAY, check=True).stdout
+    done = approve(house, ask(house, scripts.VOICE_TASK))
     assert done.returncode == 0, done.stdout[-2000:]
     body = {"input": "Yes.", "voice": "af_heart", "response_format": "pcm"}
     answer = edge_of(house).request(
@@ -319,6 +321,7 @@ def test_a_second_voice_server(house: House) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
     listed = json.loads(house.shell("incus list --format json </dev/null"))
     assert "voice-two" not in {one["name"] for one in listed if one["status"] == "Running"}
+    house.overlay(before)
 
 
 @task("find a broken Kokoro in a sandbox by probe and fix, and propose the fix", in_lab=True)
@@ -333,11 +336,14 @@ def test_a_broken_kokoro_is_found_in_a_sandbox(house: House) -> None:
         f'printf "[Service]\\nLimitAS=64M\\n" >{DROP_IN}; systemctl daemon-reload; '
         "systemctl restart kokoro || true' </dev/null"
     )
+    already = len(audit(house))
     try:
         name = ask(house, scripts.BROKEN_TASK)
-        lines = [line.get("verb") for line in audit(house)]
-        for verb in ("sandbox_create", "sandbox_probe", "sandbox_systemctl", "sandbox_diff"):
-            assert verb in lines, verb
+        lines = audit(house)[already:]
+        verbs = {line.get("verb") for line in lines}
+        assert verbs >= {"sandbox_create", "sandbox_systemctl", "sandbox_diff"}
+        probes = [line["outcome"] for line in lines if line.get("verb") == "sandbox_probe"]
+        assert probes == ["refused", "ok"], "the copy was broken as the original is, then mended"
         assert house.hearth("approve", "--refuse", name).returncode == 0
     finally:
         house.overlay(before)

@@ -29,7 +29,8 @@ _SUMMARIES = {
     "unload_model": "Ask a person to unload a model from memory.",
     "propose": "Ask a person to change the inventory of the house, e.g. to add or repair a "
     f"service. Give the whole new text of {', '.join(FILES)} of inventory/local; the answer "
-    "says what is wrong with it, or where the person decides.",
+    "says what is wrong with it, or where the person decides. `present: false` in a service's "
+    "record removes its instance.",
 }
 
 

@@ -1,8 +1,8 @@
 import { about, ended, enter, fresh, pause, sound, speak, write } from "../visit.mjs";
 
 const FOUR_SENTENCES =
-  "The kettle is on, and the window is open. Somebody has left a basket of apples at the door. " +
-  "It will rain in the afternoon, so take the bicycles inside. Tomorrow we paint the fence.";
+  "NAME has the kettle on, and NAME the window open. Somebody has left NAME a basket of apples. " +
+  "It will rain on NAME in the afternoon, so NAME takes the bicycles inside. NAME paints the fence.";
 const TRIES = 3;
 const BUT_NOT = {
   mediaSource: ["MediaSource", "ManagedMediaSource", "SourceBuffer"],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import yaml
 
 DROP_IN = "/etc/systemd/system/kokoro.service.d/90-memory.conf"
 MORE_MEMORY = "[Service]\nMemoryMax=2G\n"
 """The fix of a kokoro that a test broke by a limit of its memory in the services' file."""
-_SMALL = re.compile(r"^ +limits: \{memory: \d+MiB\b.*\n", re.MULTILINE)
 VOICE_TWO = """  voice_two:
     role: kokoro
     summary: A second voice server.
@@ -72,13 +71,16 @@ def with_second_voice(text: str) -> str:
 
 
 def without_second_voice(text: str) -> str:
-    """Return a services' file without that record."""
-    return text.replace(VOICE_TWO, "")
+    """Return a services' file in which that service is to be removed."""
+    head = "  voice_two:\n"
+    return text.replace(head, f"{head}    present: false\n")
 
 
 def without_small_limit(text: str) -> str:
-    """Return a services' file without the line that limits a memory to some MiB."""
-    return _SMALL.sub("", text)
+    """Return a services' file without the limits of kokoro."""
+    content = yaml.safe_load(text)
+    del content["services"]["kokoro"]["limits"]
+    return yaml.safe_dump(content)
 
 
 def nmap_ranking(output: str) -> str:

@@ -125,7 +125,7 @@ def log4shell(talk: Talk) -> Turns:
 
 @script(r"(remove|take back)\b.*second voice server")
 def no_second_voice(talk: Talk) -> Turns:
-    """The caretaker proposes the services' file without the second voice server."""
+    """The caretaker proposes the services' file in which the second one is removed."""
     yield from _propose(talk, programs.without_second_voice, "Remove the second one.", ["kokoro"])
 
 
@@ -241,7 +241,8 @@ def wandering(talk: Talk) -> Turns:
     """Call with other arguments each time, so that no two calls are the same."""
     number = 0
     while True:
-        yield call("http_probe", name="chat.lan", path=f"/{number}")
+        # Its answer without a key is short: only the number of calls may end this.
+        yield call("http_probe", name="llm.lan", path=f"/{number}")
         number += 1
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
 from hearth.clients.llm import Reply
 from tests.mock_upstreams.faults import CutError
@@ -134,9 +135,10 @@ async def test_the_second_voice_server_is_proposed_and_taken_back() -> None:
     assert (name, sorted(proposal)) == ("propose", ["checks", "files", "why"])
     assert proposal["files"] == {"services.yml": own + programs.VOICE_TWO}
     assert answer.endswith("approval AbC, page P")
-    kept, own = own, own + programs.VOICE_TWO
+    own += programs.VOICE_TWO
     *called, _ = await play(f"Remove it: {scripts.VOICE_TASK}", HOUSE, house)
-    assert called[-1][1]["files"]["services.yml"] == kept
+    left = yaml.safe_load(called[-1][1]["files"]["services.yml"])["services"]["voice_two"]
+    assert left == {**yaml.safe_load(programs.VOICE_TWO)["voice_two"], "present": False}
 
 
 async def test_broken_kokoro_goes_through_the_caretaker_the_sandbox_and_a_proposal() -> None:
@@ -150,8 +152,8 @@ async def test_broken_kokoro_goes_through_the_caretaker_the_sandbox_and_a_propos
     small = "services:\n  kokoro:\n    limits: {memory: 64MiB}\n    sources: []\n"
     *called, _ = await play(seen[2][1]["input"], HOUSE, lambda *_: small)
     assert [one[0] for one in called] == ["inventory_file", "propose"]
-    mended = "services:\n  kokoro:\n    sources: []\n"
-    assert called[1][1]["files"]["services.yml"] == mended
+    mended = yaml.safe_load(called[1][1]["files"]["services.yml"])
+    assert mended == {"services": {"kokoro": {"sources": []}}}
 
 
 async def test_streamed_and_whole_answers_are_the_same() -> None:

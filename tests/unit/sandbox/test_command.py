@@ -273,8 +273,8 @@ def test_only_regular_files_are_read(here: str, tmp_path: Path) -> None:
             read_file(here, str(tmp_path / name))
 
 
-def serve(answer: Sequence[bytes], every_s: float = 0) -> int:
-    server = socket.create_server(("127.0.0.1", 0))
+def serve(answer: Sequence[bytes], every_s: float = 0, port: int = 0) -> int:
+    server = socket.create_server(("127.0.0.1", port))
 
     def work() -> None:
         with server, contextlib.suppress(OSError):
@@ -312,7 +312,19 @@ def test_a_server_that_is_hostile_costs_little(
     assert "ignore" not in str(caught.value)
 
 
-def test_a_long_body_is_cut_and_a_closed_port_is_said(here: str) -> None:
+def test_a_server_that_still_starts_is_waited_for(here: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    late = threading.Timer(0.8, lambda: serve([b"HTTP/1.1 200 OK\r\n\r\n"], port=free))
+    late.start()
+    assert probe(here, free).status == 200
+    late.join()
+
+
+def test_a_long_body_is_cut_and_a_closed_port_is_said(
+    here: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_STARTS_S", 0.5)
     port = serve([b"HTTP/1.1 200 OK\r\n\r\n", b"\xff" * 2**20])
     assert len(probe(here, port).body) == command._BODY_BYTES
     with socket.create_server(("127.0.0.1", 0)) as server:
