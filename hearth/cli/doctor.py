@@ -14,11 +14,10 @@ from rich.text import Text
 
 from hearth.catalogue.house import House
 from hearth.cli.console import AsJson, confirm, err, note, show, show_or_print, waiting
-from hearth.doctor import from_lan, support
+from hearth.doctor import from_lan, kinds, support
 from hearth.doctor.examination import context_here, examine, hanging
 from hearth.doctor.finding import CHECKS, Finding
 from hearth.doctor.fixes import FixError, fix, plan
-from hearth.doctor.kinds import RUN_UNFINISHED
 from hearth.machine import runs
 from hearth.project import Project, current
 
@@ -40,6 +39,8 @@ def examine_house(
         bool,
         typer.Option("--from-lan", help="Show what a phone on the LAN sees, on any computer."),
     ] = False,
+    # The watcher's look of a moment ago: a second one takes as long as a program may hang.
+    seen: Annotated[str | None, typer.Option(hidden=True)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find out what is wrong with the house, what it means, and what to do.
@@ -61,7 +62,10 @@ def examine_house(
     if mend and (run := runs.active()):
         raise runs.BusyError(f"a run changes this house, wait for its end: {run}")
     project = current()
-    house, found = _look(project, only)
+    if mend and only and seen:
+        house, found = project.house(), [_finding(only, seen)]
+    else:
+        house, found = _look(project, only)
     if mend:
         found = _heal(project, house, found, only, yes)
     busy = runs.active()
@@ -92,6 +96,13 @@ def _look(project: Project, only: str | None) -> tuple[House, list[Finding]]:
     return context.house, [one for one in found if only in (None, one.key)]
 
 
+def _finding(key: str, evidence: str) -> Finding:
+    name, _, about = key.partition(":")
+    if name not in kinds.ALL:
+        raise typer.BadParameter(f"{name} is not a kind of finding")
+    return Finding(kinds.ALL[name], about, evidence)
+
+
 def _view(found: Sequence[Finding]) -> RenderableType:
     """Return the findings for a terminal."""
     if not found:
@@ -114,7 +125,7 @@ def _heal(
     """Carry out the safe fixes one after the other; return what is left then."""
     done = []
     # First what a killed run left: a new run would wait for it.
-    for one in sorted(found, key=lambda one: one.kind is not RUN_UNFINISHED):
+    for one in sorted(found, key=lambda one: one.kind is not kinds.RUN_UNFINISHED):
         if not one.kind.fixable:
             continue
         try:

@@ -268,7 +268,14 @@ class Watcher:
         try:
             # Outside the limits of this program's own unit: a fix may write what they forbid.
             done = subprocess.run(  # noqa: S603 - our own words, and a key that a check made
-                [*_APART, str(current().root / "scripts/hearth"), *_FIX, key],
+                [
+                    *_APART,
+                    str(current().root / "scripts/hearth"),
+                    *_FIX,
+                    key,
+                    "--seen",
+                    finding.evidence,
+                ],
                 capture_output=True,
                 text=True,
                 check=False,

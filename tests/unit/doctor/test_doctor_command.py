@@ -25,8 +25,10 @@ class Doctor:
         self.found: list[Finding] = []
         self.fixed: list[str] = []
         self.heals = True
+        self.looks = 0
 
     def look(self, project: object, only: str | None) -> tuple[Any, list[Finding]]:
+        self.looks += 1
         return HOUSE, [one for one in self.found if only in (None, one.key)]
 
     def fix(self, finding: Finding, house: object) -> str:
@@ -129,6 +131,16 @@ def test_only_one_finding_is_healed_where_one_is_named(doctor: Doctor) -> None:
     doctor.found = [DEAD, other]
     run("--fix", "--yes", "--only", other.key)
     assert doctor.fixed == [other.key]
+
+
+def test_what_was_seen_a_moment_ago_is_not_looked_for_again(doctor: Doctor) -> None:
+    doctor.found = [DEAD]
+    done = run("--fix", "--yes", "--only", DEAD.key, "--seen", DEAD.evidence)
+    assert done.exit_code == 0
+    assert doctor.fixed == [DEAD.key]
+    # Only for the result.
+    assert doctor.looks == 1
+    assert run("--fix", "--yes", "--only", "HEARTH-NONE:x", "--seen", "y").exit_code == 2
 
 
 @pytest.mark.parametrize("good", [True, False])

@@ -336,7 +336,10 @@ def test_a_finding_is_healed_by_the_command_that_people_use(
     examined(watcher)
     published(watcher)
     assert watcher.fix(LOW.key) == "removed a file; healed"
-    assert asked.read_text() == "doctor --fix --yes --only HEARTH-DISK-LOW:/var\n"
+    assert (
+        asked.read_text()
+        == f"doctor --fix --yes --only HEARTH-DISK-LOW:/var --seen {LOW.evidence}\n"
+    )
     # What was healed is seen at once.
     found.clear()
     watcher._examine(600)
