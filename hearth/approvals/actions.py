@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from hearth.approvals import ApprovalError
 from hearth.approvals.arguments import OneModel, OneService
@@ -119,7 +120,7 @@ def _state(owner: Service | Part) -> str:
         return f"the instance {instance} is not running"
     state = systemd.unit_state(instance, owner.unit)
     if state.up:
-        return f"{owner.unit} is active since {state.since}"
+        return f"{owner.unit} is active since {datetime.fromtimestamp(state.since)}"
     return f"{owner.unit} is not active"
 
 
@@ -145,8 +146,8 @@ def _stop_line(house: House, name: str) -> str:
     callers = [one.name for one in house.services.values() if service.name in one.needs]
     suffers = f"; {', '.join(callers)} cannot call it any more" if callers else ""
     return (
-        f"stop {service.unit} in the instance {service.instance}: requests that it is serving "
-        f"end, and it stays off until it is started, or `hearth up` runs{suffers}"
+        f"stop {service.unit} in the instance {service.instance}: requests in progress are "
+        f"cut off, and it stays off until it is started, or `hearth up` runs{suffers}"
     )
 
 

@@ -222,9 +222,8 @@ def _preview(project: Project, other: Project) -> Preview:
         raise ApprovalError(f"a run changes the house now, ask again after its end: {run}")
     console = Console(file=io.StringIO(), width=200, highlight=False)
     steps = playbook.run(project, console, ("--check", "--diff"), described_by=other)
-    output = console.file.getvalue()  # type: ignore[attr-defined]
     made = [f"{name} is made" for name in sorted({*steps.planned})]
-    lines = [f"{steps.total('changed')} tasks would change something", *made, *output.splitlines()]
+    lines = [f"{steps.total('changed')} tasks would change something", *made, *steps.changes]
     log = steps.log.read_text(encoding="utf-8", errors="replace")
     return Preview(steps.total("changed"), "\n".join(lines), "".join(_DIFF.findall(log)).strip())
 

@@ -36,6 +36,7 @@ class Steps:
     log: Path
     preview: bool = False
     planned: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     failures: list[dict[str, str]] = field(default_factory=list)
     totals: dict[str, dict[str, int]] = field(default_factory=dict)
     code: int = 0
@@ -71,6 +72,9 @@ class Steps:
         if changed or took >= _MIN_SHOWN_S:
             host = f"  [yellow]{event['host']}[/yellow]" if changed else ""
             self.shown.print(f"[dim]{took:6.1f} s[/dim]  {event['name']}{host}")
+        if changed:
+            each = event["did"] or [event["name"]]
+            self.changes += [f"{event['host']}: {line}" for line in each]
         for line in event["did"] if changed and self.preview else ():
             self.shown.print(f"          would {event['host']}: {line}", markup=False)
 

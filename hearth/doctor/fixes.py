@@ -88,7 +88,7 @@ def _restart(instance: str | None, unit: str) -> None:
 
 def _plan_restart(finding: Finding, house: House) -> str:
     owner = _owner(finding, house)
-    return f"restart {owner.unit}{_at(_instance(owner))}; requests that it is serving end"
+    return f"restart {owner.unit}{_at(_instance(owner))}; requests in progress are cut off"
 
 
 def _at(instance: str | None) -> str:

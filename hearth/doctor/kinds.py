@@ -38,7 +38,7 @@ SERVICE_HUNG = _kind(
     "A program hangs",
     "Its process is there and does not answer: it was stopped by a signal, waits for a disk, or "
     "waits for itself.",
-    "`sudo hearth doctor --fix` restarts it; requests that it is serving end.",
+    "`sudo hearth doctor --fix` restarts it; requests in progress are cut off.",
     fix=True,
 )
 SERVICE_SLOW = _kind(

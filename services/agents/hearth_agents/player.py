@@ -274,6 +274,9 @@ class Player:
                     open_calls.remove(call)
                 elif tells:
                     run.emit(_waiting_step(agent, approval, state))
+                    if not tell_at_s:
+                        # Steps are folded away in a chat; this is for a person to find.
+                        run.events.put_nowait(Piece(_approve_here(approval, run)))
             if tells:
                 tell_at_s = now_s + TELL_S
             if open_calls:
@@ -352,6 +355,12 @@ def _total(run: Run, agent: str, kind: Any, text: str) -> Step:
 def _waiting_line(approvals: Sequence[Approval]) -> str:
     each = "; ".join(f"{one.summary or one.verb}: {one.page}" for one in approvals)
     return f"a person must approve or refuse this on the house's page: {each}"
+
+
+def _approve_here(approval: Approval, run: Run) -> str:
+    gap = "\n\n" if run.wrote_in else ""
+    what = approval.summary or approval.verb
+    return f"{gap}Nothing is done before you approve it at {approval.page} ({what})\n\n"
 
 
 def _waiting_step(agent: str, approval: Approval, state: str) -> Step:

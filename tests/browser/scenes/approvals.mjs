@@ -95,9 +95,11 @@ async function ask(browser, job, { model, text }) {
   await choose(page, model);
   await write(page, text);
   const { done: name } = await act(page, job, "wait for a proposal");
+  // A person finds the way to it in the chat.
+  const link = await page.waitForSelector(`a[href="${job.page}${name}"]`, { timeout: DECIDED_MS });
   const steps = await page.evaluate(() => document.body.innerText);
   await page.screenshot({ path: join(job.folder, `chat-${name}.png`) });
-  return { name, steps, approval: `${job.page}${name}` };
+  return { name, steps, approval: await link.evaluate((one) => one.href) };
 }
 
 async function choose(page, id) {

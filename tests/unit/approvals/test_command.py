@@ -165,7 +165,7 @@ def test_a_preview_runs_with_the_proposed_inventory(
     ):
         found = approve._preview(project, other)
     assert found.changed == 1
-    assert "1 tasks would change something" in found.lines
+    assert found.lines == "1 tasks would change something\nhouse: Write the house"
     assert f"+kokoro_two of {other.root}" in found.diff
     assert "-old" in found.diff
     assert (tmp_path / "conf").read_text() == "old\n"
