@@ -108,8 +108,10 @@ def ask(house: House, text: str, *options: str) -> str:
     before = set(waiting(house))
     # The same text again would go on with the earlier run, and propose nothing.
     token = secrets.token_hex(4)
+    # `timeout` passes the signal on, also where it is ignored here, as it is in a background job.
+    argv = ["timeout", "--signal=INT", "90", f"{CLONE}/scripts/hearth", "agents", *options]
     with ThreadPoolExecutor() as pool:
-        run = pool.submit(play, house, f"{text}\n({token})", *options)
+        run = pool.submit(house.inside, *argv, f"{text}\n({token})", timeout=120)
         while not (made := set(waiting(house)) - before) and not run.done():
             time.sleep(0.5)
         # The run waits for the decision; Ctrl-C ends the waiting, and not the proposal.
@@ -369,7 +371,7 @@ def test_a_program_that_is_killed_in_the_middle_is_named(
     ended: list[tuple[float, subprocess.CompletedProcess[str]]] = []
 
     def work() -> None:
-        done = play(house, "play wandering", "--agent", "caretaker")
+        done = play(house, "play wandering 0.5", "--agent", "caretaker")
         ended.append((time.monotonic(), done))
 
     run = threading.Thread(target=work)

@@ -5,6 +5,7 @@ One script plays every agent of its task: what a model may call tells it which o
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Generator
@@ -236,14 +237,17 @@ def endless(talk: Talk) -> Turns:
         yield call("service_status", service="litellm")
 
 
-@script(r"^play wandering\b")
+@script(r"^play wandering ?([\d.]*)")
 def wandering(talk: Talk) -> Turns:
-    """Call with other arguments each time, so that no two calls are the same."""
-    number = 0
-    while True:
+    """Call with other arguments each time, so that no two calls are the same.
+
+    Each turn takes so many seconds: none unless the task says otherwise.
+    """
+    wait_s = float((talk.match and talk.match[1]) or 0)
+    for number in itertools.count():
         # Its answer without a key is short: only the number of calls may end this.
-        yield call("http_probe", name="llm.lan", path=f"/{number}")
-        number += 1
+        probe = Call("http_probe", {"name": "llm.lan", "path": f"/{number}"})
+        yield Turn(calls=(probe,), wait_s=wait_s)
 
 
 @script(r"^play ping pong\b")
