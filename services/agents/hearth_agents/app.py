@@ -135,17 +135,16 @@ async def _metrics(request: Request) -> Response:
 
 
 async def _models(request: Request) -> Response:
-    created, team = int(time.time()), _state(request).team
-    # A chat shows the name.
+    created, offered = int(time.time()), _state(request).team.offered
     data = [
         {
             "id": name,
-            "name": team.titles[name.removeprefix(PREFIX)],
+            "name": title,
             "object": "model",
             "created": created,
             "owned_by": "hearth",
         }
-        for name in team.offered
+        for name, title in offered.items()
     ]
     return JSONResponse({"object": "list", "data": data})
 

@@ -97,16 +97,22 @@ class Team:
         self._until_s = 0.0
 
     @property
-    def offered(self) -> list[str]:
-        """The names under which agents are offered, the team first."""
-        others = [name for name in self._config.agents if name != LEADER]
-        return [f"{PREFIX}{name}" for name in (LEADER, *others, *self._own)]
+    def offered(self) -> dict[str, str]:
+        """The models' IDs under which agents are offered, the team first, with what a chat shows.
+
+        A chat has one list for agents and aliases, one of which may have the same name.
+        """
+        titles = self.titles
+        shown = {LEADER: titles.pop(LEADER)}
+        shown |= {name: f"Agent: {title}" for name, title in titles.items()}
+        return {f"{PREFIX}{name}": title for name, title in shown.items()}
 
     @property
     def titles(self) -> dict[str, str]:
         """What people call each agent."""
-        own = {name: name.replace("_", " ").capitalize() for name in self._own}
-        return own | {name: _title(name, record) for name, record in self._config.agents.items()}
+        titles = {name: _title(name, record) for name, record in self._config.agents.items()}
+        own = (name for name in self._own if name not in titles)
+        return titles | {name: name.replace("_", " ").capitalize() for name in own}
 
     async def build(self) -> Mapping[str, Agent]:
         """Return the agents by name; raises BrokerGone if the broker never described its verbs."""

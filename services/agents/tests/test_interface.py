@@ -204,6 +204,8 @@ async def test_an_agent_of_ones_own_is_one_file(start: Start, tmp_path: Path) ->
     house = await start(script, own=folder)
     models = (await house.client.get("/v1/models")).json()["data"]
     assert [one["id"] for one in models][-1] == "agent-doubler"
+    # In a chat they stand beside aliases with names such as Coder.
+    assert (models[0]["name"], models[-1]["name"]) == ("Agent Team", "Agent: Doubler")
     answer = await house.ask("21", model="agent-doubler")
     assert answer.text == "42"
     assert answer.kinds("tool", "return") == [("doubler", "double"), ("doubler", "double")]
