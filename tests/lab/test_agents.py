@@ -365,7 +365,7 @@ def test_a_broken_kokoro_is_found_in_a_sandbox(house: House) -> None:
     ],
 )
 def test_a_program_that_is_killed_in_the_middle_is_named(
-    house: House, admin: Person, what: str, kill: str
+    house: House, what: str, kill: str
 ) -> None:
     before = set(waiting(house))
     ended: list[tuple[float, subprocess.CompletedProcess[str]]] = []
@@ -375,29 +375,20 @@ def test_a_program_that_is_killed_in_the_middle_is_named(
         ended.append((time.monotonic(), done))
 
     run = threading.Thread(target=work)
-    with live_connection(admin) as connection:
-        turn = send_message(admin, connection, "play wandering 0.5", "agent-caretaker")
-        run.start()
-        time.sleep(3)
-        assert not ended, ended[0][1].stderr
-        # Before the kill, so that the time which the command itself takes counts as well.
-        killed = time.monotonic()
-        house.shell(kill)
-        answer = wait_for_answer(connection, turn, 60)
-        chat_s = time.monotonic() - killed
+    run.start()
+    time.sleep(3)
+    assert not ended, ended[0][1].stderr
+    # Before the kill, so that the time which the command itself takes counts as well.
+    killed = time.monotonic()
+    house.shell(kill)
     run.join(60)
     house.wait_green()
     ((at, done),) = ended
     house.figures[f"{what} killed to a clear end of the run, s"] = at - killed
-    house.figures[f"{what} killed to a clear end in the chat, s"] = chat_s
     # A killed broker is an error of one tool: its limits end the run.
     if what != "broker":
         assert at - killed < CLEAR_S
-        assert chat_s < CLEAR_S
     assert "Traceback" not in done.stdout + done.stderr
-    assert answer.error or "Stopped" in answer.thought + answer.text, answer.events[-3:]
-    kept = admin.request("GET", f"/api/v1/chats/{turn.chat}")["chat"]["history"]["messages"]
-    assert {turn.question, turn.answer} <= kept.keys()
     assert set(waiting(house)) == before
 
 

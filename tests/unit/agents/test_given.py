@@ -13,7 +13,7 @@ from hearth.catalogue.schema import VERBS
 from hearth.render.agents import NO_DIGEST, agents_config, broker_config
 from hearth_agents.config import load_config as read_agents
 from hearth_broker.config import load_config as read_broker
-from tests.agents_house import WITHOUT, agents_house
+from tests.agents_house import agents_house
 from tests.role_data import reference_house, run_units
 
 KEYS = {"agents": "a" * 64, "open_webui": "b" * 64}
@@ -48,7 +48,7 @@ def test_a_key_without_a_value_opens_nothing(house: House) -> None:
 
 def test_a_coding_agent_gets_a_key_of_its_own_by_one_entry(tmp_path: Path) -> None:
     entry = "consumers:\n  editor: {summary: An editor., services: [broker], verbs: [run_code]}\n"
-    house = agents_house(WITHOUT, consumers=entry)
+    house = agents_house("services: {}\n", consumers=entry)
     document = broker_config(house, "broker", {"editor": "c" * 64}, "/srv/hearth")
     editor = read_broker(written(tmp_path / "broker.json", document)).consumers["editor"]
     assert (editor.sha256, editor.verbs, editor.inside) == ("c" * 64, ("run_code",), False)

@@ -16,7 +16,7 @@ from hearth.catalogue import House
 from hearth.cli import agents
 from hearth.cli.app import app
 from hearth.clients.endpoints import Answer
-from tests.agents_house import WITHOUT, agents_house
+from tests.agents_house import agents_house
 
 HANDOFF = {"agent": "team", "kind": "handoff", "text": "Agent Team asks Coder: count"}
 WAITING = {
@@ -150,5 +150,5 @@ def test_wrong_use_is_told_before_anything_is_called(call: Any) -> None:
 
 
 def test_a_house_without_agents_says_how_to_get_them(call: Any) -> None:
-    result = call(ScriptedEdge(), "Hello", house=agents_house(WITHOUT))
+    result = call(ScriptedEdge(), "Hello", house=agents_house("services: {}\n"))
     assert "write `agents: {enabled: true}` under `services:`" in str(result.exception)

@@ -57,9 +57,7 @@ def test_wrong_use_is_reported_and_exits_2(words: list[str], hint: str) -> None:
 def test_a_needed_service_is_refused_and_its_users_are_named(house: Project) -> None:
     result = call("litellm", "--yes")
     assert isinstance(result.exception, RemoveError)
-    assert "litellm cannot be removed: agents, pipelines, open_webui need it" in str(
-        result.exception
-    )
+    assert "litellm cannot be removed: pipelines, open_webui need it" in str(result.exception)
     assert not (house.inventory / "local").exists()
 
 
