@@ -65,7 +65,14 @@ def processes(instance: str | None, unit: str) -> Processes:
 
 def group(instance: str | None) -> Path:
     """Return the control group of an instance, or of the machine itself (`None`)."""
-    return CGROUPS if instance is None else CGROUPS / f"{_PAYLOAD}{instance}"
+    if instance is None:
+        return CGROUPS
+    plain = CGROUPS / f"{_PAYLOAD}{instance}"
+    if _pids(plain / "init.scope"):
+        return plain
+    # An instance that was killed may leave its old group behind, empty.
+    numbered = (one for one in CGROUPS.glob(f"{plain.name}-*") if instance_of(one.name) == instance)
+    return next((one for one in numbered if _pids(one / "init.scope")), plain)
 
 
 def instance_of(groups: str) -> str | None:

@@ -154,3 +154,15 @@ def test_a_link_in_an_instance_leads_to_no_file_of_the_machine(
         with pytest.raises(OSError, match="not a regular file"):
             outside.read_file("ollama", "/var/pipe.json")
     assert outside.read_file(None, str(tmp_path / "secret")) == b"of the machine"
+
+
+def test_an_instance_whose_old_group_is_still_there_is_found(groups: Path) -> None:
+    put(groups / "lxc.payload.chat/init.scope")
+    put(groups / "lxc.payload.chat-1/init.scope", 7)
+    put(groups / "lxc.payload.chat-room-2/init.scope", 8)
+    names = {name: outside.group(name).name for name in ("chat", "chat-room", "other")}
+    assert names == {
+        "chat": "lxc.payload.chat-1",
+        "chat-room": "lxc.payload.chat-room-2",
+        "other": "lxc.payload.other",
+    }
