@@ -1,17 +1,9 @@
-"""Run gates, unit tests, tests with models, and the lab; what scripts/test calls.
+"""Run gates, unit tests, tests with models, and the lab; what scripts/test calls."""
 
-Without options: the core of it, for a developer or a stranger. `--all` runs everything that CI
-runs; `--long` runs the tests marked long, with models and in a house; `--within N` starts no part
-that cannot end within N minutes.
-"""
-
-import argparse
 import concurrent.futures
 import hashlib
 import os
 import re
-import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +14,7 @@ from pathlib import Path
 
 from hearth.render.units import exposure_ceiling
 from scripts.drift import RENDERED
+from scripts.options import read_options
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = ROOT / ".hearth" / "logs"
@@ -63,9 +56,6 @@ SLOW = 1.5
 # The minutes of each part on the reference machine; tests/lab/parts.py has the lab's.
 GATES_MIN, UNIT_MIN, CORE_UNIT_MIN = 1.7, 10.0, 3.5
 ONE_START_MIN, MODEL_MIN, LONG_MODEL_MIN = 0.8, 2.4, 4.4
-# A house in a lab machine needs this much of the machine around it.
-DISK_BYTES, MEMORY_BYTES = 30 << 30, 8 << 30
-LAB_PORT = 3142
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +102,6 @@ def calibrate() -> float:
         for done in [pool.submit(work), pool.submit(work)]:
             done.result()
     return (time.monotonic() - began) / CALIBRATION_S
-
-
-def lab_preflight() -> list[str]:
-    """Return why no house can be tested here, one line each; takes no time."""
-    found = []
-    if os.geteuid() != 0:
-        found.append("the lab needs root: run `sudo scripts/test`, or only `scripts/test --unit`")
-    lab = Path("/var/lib")
-    free = shutil.disk_usage(lab).free
-    if free < DISK_BYTES:
-        found.append(f"{lab} has {free >> 30} GiB free; the lab needs {DISK_BYTES >> 30} GiB")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if memory < MEMORY_BYTES:
-        found.append(f"{memory >> 30} GiB of memory; the lab needs {MEMORY_BYTES >> 30} GiB")
-    if not Path("/var/lib/hearth-lab").exists():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", LAB_PORT))
-            except OSError:
-                found.append(f"port {LAB_PORT} is in use; the lab's package cache needs it")
-    return found
 
 
 def threshold(unit: Path) -> str:
@@ -311,43 +279,12 @@ def not_started(name: str, minutes: float, left_min: float) -> Part:
     return Part(name, minutes, 0, Counts(0, 0, (reason,)))
 
 
-def arguments() -> tuple[argparse.Namespace, list[str]]:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(prog="scripts/test", description=__doc__)
-    tiers = parser.add_mutually_exclusive_group()
-    tiers.add_argument("--all", action="store_true", help="everything that CI runs")
-    tiers.add_argument("--long", action="store_true", help="only tests that take many minutes")
-    parser.add_argument("--within", type=float, metavar="MIN", help="minutes for the whole run")
-    for name in ("gates", "unit", "model", "lab"):
-        parser.add_argument(f"--{name}", action="store_true", help=f"only the {name} tests")
-    parser.add_argument("-k", metavar="TEXT", help="only tests whose names hold it, as for pytest")
-    parser.add_argument(
-        "--sweep", type=int, metavar="N", help="only this: kill N runs (see tests/kill/sweep.py)"
-    )
-    parser.add_argument("--clean", action="store_true", help="remove what tests left here")
-    args, more = parser.parse_known_args()
-    if more and not args.sweep:
-        parser.error(f"unknown: {' '.join(more)}")
-    return args, more
-
-
 def main() -> int:
     """Run the selected parts and print the ledger; return the exit code."""
-    args, more = arguments()
+    args, more = read_options()
     if args.sweep:
         argv = [sys.executable, "-m", "tests.kill.sweep", str(args.sweep), *more]
         return subprocess.run(argv, cwd=ROOT, check=False).returncode  # noqa: S603 - our own program
-    parts = args.gates or args.unit or args.model or args.lab or args.long
-    # With a part, -k chooses among its tests; alone, it means unit tests.
-    args.unit = args.unit or bool(args.k and not parts)
-    some = parts or args.unit
-    # Without a part, --long means the models' and the house's; with -k, a house's.
-    every_long = args.long and not (args.model or args.lab)
-    model = args.model or (every_long and not args.k) or not some
-    lab = args.lab or every_long or not some
-    if lab and (problems := lab_preflight()):
-        print(*(f"error: {line}" for line in problems), sep="\n", file=sys.stderr)
-        return 2
     deadline = time.monotonic() + 60 * args.within if args.within else None
     chosen = ["-k", args.k] if args.k else []
     run: list[Part] = []
@@ -361,24 +298,24 @@ def main() -> int:
             part = run_gates() if name == "gates" else run_pytest(name, minutes, *options)
             run.append(replace(part, slowness=(slowness + calibrate()) / 2))
 
-    if args.gates or not some:
+    if args.gates or args.core:
         start("gates", GATES_MIN)
         if run[-1].counts.failed:
             print("\nA gate failed, so nothing else was started.")
             ledger(run)
             return 1
-    if args.unit or not some:
+    if args.unit or args.core:
         whole = args.all or args.unit
         left_out = MODELS if whole else [*MODELS, *WHOLE_SERVERS]
         minutes = UNIT_MIN if whole else CORE_UNIT_MIN
         start("unit", minutes, *TWO, *(f"--ignore={place}" for place in left_out), *chosen)
-    if model and args.long:
+    if args.model and args.long:
         start("model", LONG_MODEL_MIN, *MODELS, "-m", "long", *chosen)
-    elif model and args.all:
+    elif args.model and args.all:
         start("model", MODEL_MIN, *MODELS, "-m", "not long", *chosen)
-    elif model:
+    elif args.model:
         start("model", ONE_START_MIN, *ONE_START, *chosen)
-    if lab:
+    if args.lab:
         tier = "long" if args.long else "all" if args.all else "core"
         slowness = calibrate()
         left_min = (deadline - time.monotonic()) / 60 if deadline else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from scripts import run_tests
+from scripts import options, run_tests
 from scripts.run_tests import MODELS, Counts, Part
 
 Runs = dict[str, tuple[str, ...]]
@@ -25,7 +26,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runs:
     monkeypatch.setattr(run_tests, "LOGS", tmp_path)
     monkeypatch.setattr(run_tests, "run_pytest", run)
     monkeypatch.setattr(run_tests, "run_gates", lambda: run("gates", 1))
-    monkeypatch.setattr(run_tests, "lab_preflight", list)
+    monkeypatch.setattr(options, "lab_preflight", list)
     monkeypatch.setattr(run_tests, "calibrate", lambda: 1.0)
     return found
 
@@ -67,3 +68,16 @@ def test_a_named_part_runs_alone(
 ) -> None:
     assert run_with(monkeypatch, *words) == 0
     assert list(runs) == parts
+
+
+def test_a_machine_that_is_too_small_is_reported_before_anything_is_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(options, "MEMORY_BYTES", 1 << 60)
+    monkeypatch.setattr(sys, "argv", ["scripts/test", "--all"])
+    with pytest.raises(SystemExit, match="2"):
+        options.read_options()
+    assert "GiB of memory; the lab needs 1073741824 GiB" in capsys.readouterr().err
+    # scripts/test runs it with Debian's Python, which has none of the project's libraries.
+    argv = ["/usr/bin/python3", "-I", "-B", options.__file__, "--unit"]
+    subprocess.run(argv, check=True, timeout=30)
