@@ -54,7 +54,7 @@ def plan(verb: str, arguments: OneService | OneModel, house: House) -> Change:
     try:
         line, base = ACTIONS[verb].line(house, about), ACTIONS[verb].base(house, about)
     except (fixes.FixError, engine.EngineError, ClientError) as error:
-        raise ApprovalError(str(error)) from error
+        raise ApprovalError(str(error), outside=True) from error
     sections = (
         Section("What will be done", line),
         Section("Its state now", "\n".join(text for name, text in base.items() if "state" in name)),
@@ -169,7 +169,7 @@ def _in_memory(house: House, model: str) -> loaded.LoadedModel:
     wanted = {key_of(one.id) for one in house.models.values() if model in (one.name, one.id)}
     wanted |= {key_of(model)}
     for service in house.offering("loaded_models"):
-        for one in loaded.loaded(service):
+        for one in loaded.loaded_models(service):
             if key_of(one.name) in wanted:
                 return one
     raise ApprovalError(f"{model} is not in memory")

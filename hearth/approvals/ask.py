@@ -1,7 +1,7 @@
 """Make a proposal of what a program asks for; `hearth approve --ask` runs this for the broker."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,7 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hearth.approvals import ApprovalError, actions, overlay
 from hearth.approvals.arguments import NewFiles, checked
 from hearth.approvals.overlay import Preview
-from hearth.approvals.proposal import LIFE_S, MOST_READS, Proposal, Read, Who, excerpts, new_id
+from hearth.approvals.proposal import (
+    LIFE_S,
+    MOST_READS,
+    Proposal,
+    Read,
+    Section,
+    Who,
+    excerpts,
+    new_id,
+)
 from hearth.approvals.store import Store
 from hearth.approvals.taint import Text, marks, texts_of
 from hearth.catalogue.house import House
@@ -45,7 +54,7 @@ def propose(
     store: Store,
     house: House,
     project: Project,
-    preview: Callable[[Project, Project], Preview],
+    preview: Callable[[Project, Project, Sequence[str]], Preview],
 ) -> Proposal:
     """Store a proposal of what was asked for, and return it.
 
@@ -63,22 +72,30 @@ def propose(
     else:
         change = actions.plan(verb, arguments, house)
         texts = [one for key, value in asked.arguments.items() for one in texts_of(key, value)]
+    copied, more = marks(texts, asked.reads, change.known)
     made = int(time.time())
     proposal = Proposal(
         id=new_id(),
         verb=verb,
         arguments=arguments.model_dump(),
         summary=change.summary,
-        plan=change.plan,
+        plan=(*change.plan, *_more_copied(more)),
         base=dict(change.base),
         who=asked.who,
         reads=excerpts(tuple(asked.reads)),
-        taint=tuple(marks(texts, asked.reads, change.known)),
+        taint=tuple(copied),
         made=made,
         expires=made + LIFE_S,
     )
     store.add(proposal)
     return proposal
+
+
+def _more_copied(more: int) -> tuple[Section, ...]:
+    if not more:
+        return ()
+    text = f"and {more} more parts of this also occur in what was read from outside"
+    return (Section("Copied from outside", text, "warning"),)
 
 
 def base(proposal: Proposal, house: House, project: Project) -> dict[str, str]:

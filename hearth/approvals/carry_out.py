@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -12,6 +12,7 @@ from typing import NoReturn
 from hearth.approvals import ApprovalError, actions, overlay
 from hearth.approvals.arguments import NewFiles, checked
 from hearth.approvals.ask import base
+from hearth.approvals.new_services import as_removed, services_added
 from hearth.approvals.proposal import Proposal
 from hearth.approvals.store import End, Store
 from hearth.catalogue.house import House
@@ -21,26 +22,29 @@ from hearth.project import Project
 # One after the other; the next one waits this long, and is void then if its base has changed.
 WAIT_S = 600.0
 _MODE = 0o644
+SERVICES = "services.yml"
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
     """What changes the house and looks at it; each raises an error of one line.
 
-    `check` validates the inventory, `converge` runs the playbook, `verify` the smoke tests whose
-    names have one of these words, and returns one line.
+    `check` validates the inventory, `converge` runs the playbook and deletes the data of these
+    removed services, `verify` runs the smoke tests whose names have one of these words and returns
+    one line, `volumes` returns the names of the volumes with data.
     """
 
     check: Callable[[], object]
-    converge: Callable[[], object]
+    converge: Callable[[Sequence[str]], object]
     verify: Callable[[Sequence[str]], str]
+    volumes: Callable[[], Collection[str]] = tuple
 
 
 class Stopped(BaseException):
     """The program was told to stop; nothing catches this but what takes a change back."""
 
 
-def carry_out(store: Store, id_: str, house: House, project: Project, tools: Tools) -> str:
+def execute_proposal(store: Store, id_: str, house: House, project: Project, tools: Tools) -> str:
     """Do what was approved, record how it ended, and return that in one line.
 
     A proposal whose execution was killed is taken back instead.
@@ -83,18 +87,19 @@ def _apply(
     store: Store, proposal: Proposal, arguments: NewFiles, project: Project, tools: Tools
 ) -> str:
     """Write the files, converge and verify; on any error take everything back."""
-    files = arguments.texts
+    files, is_valid = arguments.texts, False
     try:
-        _note_before(store, proposal, project, files)
+        _note_before(store, proposal, project, files, tools.volumes())
         for name, text in files.items():
             _write(overlay.target(project, name), text.encode())
         tools.check()
-        tools.converge()
+        is_valid = True
+        tools.converge(())
         text = tools.verify(arguments.checks)
     # Whatever it is, also the end of this program: the house goes back to what it was.
     except BaseException as error:
         why = "it was stopped" if isinstance(error, Stopped) else f"{error}".strip()
-        _take_back(store, proposal, project, tools, why or type(error).__name__)
+        _take_back(store, proposal, project, tools, why or type(error).__name__, is_valid)
     store.end(proposal.id, "done", text)
     return text
 
@@ -105,26 +110,35 @@ def _before(store: Store, proposal: Proposal) -> Path:
 
 
 def _note_before(
-    store: Store, proposal: Proposal, project: Project, files: Mapping[str, str]
+    store: Store,
+    proposal: Proposal,
+    project: Project,
+    files: Mapping[str, str],
+    volumes: Collection[str],
 ) -> None:
     """Keep the old files, so that a power cut at any time leads back to them."""
     old = {}
     for name in files:
         path = overlay.target(project, name)
         old[name] = path.read_bytes().decode("utf-8") if path.exists() else None
-    write_atomic(_before(store, proposal), json.dumps(old).encode(), 0o600)
+    before = {"files": old, "volumes": sorted(volumes)}
+    write_atomic(_before(store, proposal), json.dumps(before).encode(), 0o600)
 
 
 def _take_back(
-    store: Store, proposal: Proposal, project: Project, tools: Tools, why: str
+    store: Store,
+    proposal: Proposal,
+    project: Project,
+    tools: Tools,
+    why: str,
+    converged: bool = True,
 ) -> NoReturn:
     """Put the old files back, converge again, and record that."""
     end: End = "taken_back"
     # A second signal must not stop this; a kill is found by the broker.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        if _put_back(store, proposal, project):
-            tools.converge()
+        _restore(store, proposal, project, tools, converged)
         text = f"taken back: {why}"
     except Exception as error:
         end, text = "failed", f"{why}; and taking it back failed: {error}: run `hearth up`"
@@ -132,28 +146,55 @@ def _take_back(
     raise ApprovalError(text)
 
 
-def _put_back(store: Store, proposal: Proposal, project: Project) -> bool:
-    """Restore each file that has the proposed text; return whether one had it."""
+def _restore(
+    store: Store, proposal: Proposal, project: Project, tools: Tools, converged: bool
+) -> None:
+    """Remove the services that the proposal added, and converge the old files."""
     path = _before(store, proposal)
     if not path.exists():
         # It was stopped before the first file was written.
-        return False
+        return
+    before = json.loads(path.read_text(encoding="utf-8"))
     _, arguments = checked(proposal.verb, dict(proposal.arguments))
     if not isinstance(arguments, NewFiles):
         raise ApprovalError("only files can be put back")
-    proposed = arguments.texts
+    old, proposed = before["files"].get(SERVICES), arguments.texts.get(SERVICES, "")
+    added = services_added(proposed, old or "", (project.inventory / SERVICES).read_text("utf-8"))
+    removing = as_removed(old or "", proposed, added)
+    if not _put_back(project, arguments.texts, before["files"], removing):
+        return
+    left = ""
+    if added and converged:
+        try:
+            _write(overlay.target(project, SERVICES), removing.encode())
+            removed = project.house().removed
+            kept = {*before["volumes"]}
+            tools.converge([n for n in added if not kept & {v.name for v in removed[n].volumes}])
+        except Exception as error:
+            left = f"{', '.join(added)} may still run: {error}"
+        _put_back(project, arguments.texts, before["files"], removing)
+    tools.converge(())
+    if left:
+        raise ApprovalError(left)
+
+
+def _put_back(
+    project: Project, proposed: Mapping[str, str], old: Mapping[str, str | None], removing: str
+) -> bool:
+    """Restore each file that has a text of ours; return whether one had it."""
     restored, edited = False, []
-    for name, old in json.loads(path.read_text(encoding="utf-8")).items():
+    for name, text in old.items():
         file = overlay.target(project, name)
         now = file.read_bytes() if file.exists() else None
-        if now == (None if old is None else old.encode()):
+        if now == (None if text is None else text.encode()):
             continue
-        if now != proposed[name].encode():
+        ours = {proposed[name].encode()} | ({removing.encode()} if name == SERVICES else set())
+        if now not in ours:
             edited.append(name)
-        elif old is None:
+        elif text is None:
             file.unlink()
         else:
-            _write(file, old.encode())
+            _write(file, text.encode())
         restored = True
     if edited:
         raise ApprovalError(f"{', '.join(edited)} was edited meanwhile, and was left as it is")

@@ -8,19 +8,17 @@ import difflib
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from hearth.approvals import ApprovalError
+from hearth.approvals import ApprovalError, rights
 from hearth.approvals.actions import Change
 from hearth.approvals.arguments import NewFiles
 from hearth.approvals.characters import hidden
 from hearth.approvals.proposal import Section
 from hearth.approvals.taint import known_words
 from hearth.catalogue import Catalogue, CatalogueError
-from hearth.catalogue.schema import ServiceRecord
 from hearth.paths import HOUSE_FILE
 from hearth.project import Project
 
@@ -35,19 +33,26 @@ _LINKED = (".hearth", "requirements", "roles")
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What `site.yml --check --diff` reports: how many tasks would change something, and what."""
+    """What `site.yml --check --diff` reports: how many tasks would change something, and what.
+
+    `tests` are the smoke tests that decide; none where all of them do.
+    """
 
     changed: int
     lines: str
     diff: str
+    tests: Sequence[str] = ()
 
 
 def plan(
-    project: Project, arguments: NewFiles, preview: Callable[[Project, Project], Preview]
+    project: Project,
+    arguments: NewFiles,
+    preview: Callable[[Project, Project, Sequence[str]], Preview],
 ) -> Change:
     """Return what these files would change in the house.
 
-    `preview` runs the playbook of the first project in check mode with the inventory of the second.
+    `preview` runs the playbook of the first project in check mode with the inventory of the second,
+    and finds the smoke tests with these words in their names.
 
     Raises:
         ApprovalError: the files may not be proposed, are not valid, or change nothing.
@@ -60,12 +65,14 @@ def plan(
     # Before anything is looked at: what changes meanwhile makes the proposal void.
     depends = base(project)
     with overlaid(project, new) as other:
-        shown = compare(_catalogue(project, ""), _catalogue(other, "the proposed "))
+        catalogues = _catalogue(project, ""), _catalogue(other, "the proposed ")
+        rights.refuse(*catalogues)
         try:
-            other.house()
+            houses = project.house(), other.house()
         except CatalogueError as error:
             raise ApprovalError(f"the proposed inventory is not valid: {error}") from error
-        found = preview(project, other)
+        shown = rights.lines(*catalogues, *houses)
+        found = preview(project, other, arguments.checks)
     sections = _sections(arguments, old, new, shown, found)
     added = {f"files.{name}": _added(old[name], new[name]) for name in new}
     words = known_words([_read(path) for path in _files(project.inventory)])
@@ -158,98 +165,6 @@ def _catalogue(project: Project, whose: str) -> Catalogue:
         raise ApprovalError(f"{whose or 'the '}inventory is not valid: {error}") from error
 
 
-def compare(before: Catalogue, after: Catalogue) -> list[str]:
-    """Return a line for each new right or risk; what an agent may not propose is refused."""
-    if before.parts != after.parts:
-        raise ApprovalError("parts run on the machine itself: a person edits them")
-    if before.providers != after.providers:
-        raise ApprovalError("providers get keys and prompts: a person edits them")
-    roles = {one.role or name for name, one in before.services.items()}
-    lines = []
-    for name, new in after.services.items():
-        old = before.services.get(name)
-        if new != old:
-            _refuse_record(name, old, new, roles)
-            lines += _service_lines(name, old, new)
-    lines += [
-        f"{name} is no longer a service, and its instance stays: `present: false` in its record "
-        "removes it"
-        for name in before.services.keys() - after.services
-    ]
-    for name, alias in after.aliases.items():
-        was = before.aliases.get(name)
-        if alias.cloud and not (was and was.cloud):
-            lines.append(f"requests to the alias {name} may leave the house, to the cloud")
-    for name, model in after.models.items():
-        if name not in before.models and model.download:
-            lines.append(f"the model {name} is downloaded: {model.download}")
-    return lines
-
-
-def _refuse_record(
-    name: str, old: ServiceRecord | None, new: ServiceRecord, roles: set[str]
-) -> None:
-    """Refuse what would reach outside of the service's own instance."""
-    if (new.role or name) not in roles:
-        raise ApprovalError(f"{name}: no service of this house has the role {new.role or name}")
-    folders = {item.from_folder for item in (old.data if old else ())}
-    if any(item.from_folder and item.from_folder not in folders for item in new.data):
-        raise ApprovalError(f"{name}: a person decides which folders of the machine it gets")
-    if "any" in new.egress and new.egress != (old.egress if old else ()):
-        raise ApprovalError(f"{name}: a person decides who may reach the whole internet")
-
-
-_AUTH = {
-    "own": "with the program's own login",
-    "key": "with a consumer's key",
-    "house": "with the house's password",
-    "lan": "open to every device on the LAN",
-}
-
-
-def _service_lines(name: str, old: ServiceRecord | None, new: ServiceRecord) -> list[str]:
-    """Return what a person should see of a record at once, beside the diff."""
-    says: dict[str, Callable[[Any], str]] = {
-        "runtime": lambda value: f"runs by {value}" + (f", at {new.url}" if new.url else ""),
-        "url": lambda value: f"is the server at {value}: requests of the house go there",
-        "egress": lambda value: f"may connect to {_list(value)} on the internet",
-        "needs": lambda value: f"may call {_list(value)}",
-        "publish": _published,
-        "publish_tcp": _ports,
-        "packages": lambda value: f"gets the Debian packages {_list(value)}",
-        "sources": lambda value: f"gets the downloads {_list(value)}",
-        "programs": lambda value: f"sees the programs {_list(value)}",
-        "settings": lambda value: f"runs with the settings {dict(value)}",
-        "secrets": lambda value: f"gets the secrets {_list(value)}",
-        "offers": lambda value: f"serves the house's {_list(value)}",
-        "gpu": lambda value: f"uses the graphics card: {value}",
-        "enabled": lambda value: "is turned on" if value else "is turned off",
-        "present": lambda value: "is there" if value else "is removed with every trace but data",
-    }
-    # A new service is compared with one that says nothing.
-    plain = old or ServiceRecord(summary=new.summary, health=new.health)
-    lines = [] if old else [f"{name} is a new service, with the role {new.role or name}"]
-    return lines + [
-        f"{name} {say(getattr(new, field))}"
-        for field, say in says.items()
-        if getattr(new, field) != getattr(plain, field)
-    ]
-
-
-def _list(values: Any) -> str:
-    return ", ".join(str(one) for one in values) or "nothing"
-
-
-def _published(sites: Any) -> str:
-    named = [f"{site} ({_AUTH[record.auth]})" for site, record in sites.items()]
-    return f"is published as {_list(named)}"
-
-
-def _ports(ports: Any) -> str:
-    named = [f"{port} to {_list(callers)}" for port, callers in ports.items()]
-    return f"opens ports of this machine: {_list(named)}"
-
-
 def _sections(
     arguments: NewFiles,
     old: Mapping[str, str],
@@ -273,6 +188,7 @@ def _sections(
         Section("What would change in the house", _cut(found.lines)),
         *([Section("Files in the house", _cut(found.diff), "diff")] if found.diff else []),
         Section("What will be done", end),
+        *([Section("Smoke tests that decide", _cut("\n".join(found.tests)))] * bool(found.tests)),
     )
 
 

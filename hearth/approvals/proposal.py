@@ -20,18 +20,39 @@ MOST_READS, READS_CHARACTERS = 101, 4 * 2**20
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"
 _ID_LENGTH = 26
 _ID = re.compile(f"[{_LETTERS}]{{{_ID_LENGTH}}}")
+# A chat that is kept; a temporary one has no page.
+_CHAT = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # What a person types on the terminal.
 TYPED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Who asked: the consumer is known by its key; the rest is what its program says."""
+    """Who asked: the consumer is known by its key; the rest is what its program says.
+
+    `client` is the consumer that gave a program of the house the task, `person` the name of an
+    account there.
+    """
 
     consumer: str
     agent: str = ""
     run: str = ""
     chat: str = ""
+    client: str = ""
+    person: str = ""
+
+    @property
+    def asker(self) -> str:
+        """Who gave the task, in words for a person, and who asked on their behalf."""
+        if not self.client:
+            return self.consumer
+        whose = f"{self.person} in {self.client}" if self.person else self.client
+        return f"{whose}, by {self.consumer}"
+
+    def chat_at(self, chats: Mapping[str, str]) -> str:
+        """Return the URL of the chat; empty if it is in none of these sites by their consumers."""
+        site = chats.get(self.client or self.consumer)
+        return f"https://{site}/c/{self.chat}" if site and _CHAT.fullmatch(self.chat) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +124,14 @@ class Proposal:
 
     def canonical(self) -> bytes:
         """Return the bytes that are stored, and whose digest is approved."""
-        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        content = asdict(self)
+        # As proposals were stored that know nothing about them.
+        content["who"] = {k: v for k, v in content["who"].items() if v or k not in _LATER}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return text.encode()
 
 
+_LATER = ("client", "person")
 _PROPOSAL = TypeAdapter(Proposal)
 
 

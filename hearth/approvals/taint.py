@@ -7,6 +7,7 @@ capitals. One that it rewrites is not: so a proposal also shows everything that 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, zip_longest
 
 from hearth.approvals.proposal import Mark, Read
 
@@ -30,28 +31,36 @@ class Text:
     whole: bool
 
 
-def marks(texts: Sequence[Text], reads: Sequence[Read], known: Collection[str] = ()) -> list[Mark]:
-    """Return the parts of these arguments that occur in a read, each once for each origin.
+def marks(
+    texts: Sequence[Text], reads: Sequence[Read], known: Collection[str] = ()
+) -> tuple[list[Mark], int]:
+    """Return the parts of these arguments that occur in a read, and how many more there are.
 
-    `known` are words that the house itself uses: alone they say nothing about their source.
+    Each is there once for each origin. Of too many, every origin keeps its longest: one page full
+    of words must not crowd out another. `known` are words that the house itself uses: alone they
+    say nothing about their source.
     """
-    found: dict[Mark, None] = {}
+    found: dict[str, dict[Mark, None]] = {}
     for read in reads:
         words = _words(read.text[:_READ_CHARACTERS])
         # Between spaces, so that only whole words match.
-        source = _Source(f" {' '.join(words)} ", frozenset(words))
+        joined = f" {' '.join(words)} "
+        source = _Source(joined, frozenset(words), frozenset(pairwise(words)))
+        own = found.setdefault(read.origin, {})
         for one in texts:
-            for text in _found(one, source, known):
-                found[Mark(one.argument, read.origin, text)] = None
-            if len(found) >= MOST_MARKS:
-                return [*found][:MOST_MARKS]
-    return [*found]
+            own |= {
+                Mark(one.argument, read.origin, text): None for text in _found(one, source, known)
+            }
+    longest = [sorted(own, key=lambda mark: -len(mark.text)) for own in found.values()]
+    turns = [mark for turn in zip_longest(*longest) for mark in turn if mark]
+    return turns[:MOST_MARKS], len(turns[MOST_MARKS:])
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
     joined: str
     words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
 
     def has(self, words: Sequence[str]) -> bool:
         return f" {' '.join(words)} " in self.joined
@@ -78,8 +87,11 @@ def _found(one: Text, source: _Source, known: Collection[str]) -> list[str]:
 
 def _longest(words: Sequence[str], at: int, source: _Source) -> int:
     """Return how many words from `at` on occur in the source one after the other."""
-    length = 0
-    while at + length < len(words) and words[at + length] in source.words:
+    if words[at] not in source.words:
+        return 0
+    length = 1
+    # The pair first: a search through the whole source takes far longer.
+    while tuple(words[at + length - 1 : at + length + 1]) in source.pairs:
         if not source.has(words[at : at + length + 1]):
             break
         length += 1

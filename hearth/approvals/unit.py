@@ -29,7 +29,7 @@ def answer_apart(root: Path, request: bytes, within_s: float) -> dict[str, Any]:
     except (ValueError, TypeError):
         raise ApprovalError("the house does not answer: its answer is no JSON") from None
     if refused := answer.get("refused"):
-        raise ApprovalError(str(refused))
+        raise ApprovalError(str(refused), outside=answer.get("outside") is not False)
     return answer
 
 
@@ -59,5 +59,5 @@ def _run(argv: list[str], problem: str, within_s: float, stdin: bytes = b"") -> 
         raise ApprovalError(f"{problem}: {error}") from error
     if done.returncode:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-        raise ApprovalError(f"{problem}: {lines[-1]}")
+        raise ApprovalError(f"{problem}: {lines[-1]}", outside=True)
     return done.stdout

@@ -23,6 +23,7 @@ class Engine:
         self.changes: list[tuple[str | None, tuple[str, ...]]] = []
         """What was run in an instance or on the machine, apart from what only reads."""
         self._logs: dict[str, str] = {}
+        self._broken: dict[str, str] = {}
         self._since: dict[str, int] = {}
         self._sandboxes: dict[str, Sandbox] = {}
         self._says: dict[str, str] = {}
@@ -34,6 +35,10 @@ class Engine:
     def log(self, instance: str, text: str) -> None:
         """Let a service have written this last."""
         self._logs[instance] = text
+
+    def cannot_be_read(self, instance: str, text: str) -> None:
+        """Let the journal of a service end with an error."""
+        self._broken[instance] = text
 
     def restarted(self, instance: str) -> None:
         """Let a service have restarted by itself."""
@@ -56,6 +61,8 @@ class Engine:
             return engine.Completed(0, shown, "")
         if argv[0] == "/bin/sh" and "/usr/bin/journalctl" in argv:
             most = int(argv[4])
+            if broken := self._broken.get(where):
+                return engine.Completed(1, broken[-most:], "")
             return engine.Completed(0, self._logs.get(where, "started")[-most:], "")
         self.changes.append((instance, tuple(argv)))
         return engine.Completed(1, "", "the stand-in does nothing")

@@ -12,6 +12,7 @@ IN_PROCESS = (
     "keys",
     "approvals",
     "instructions",
+    "rights",
     "paths",
     "addresses",
     "sizes",
@@ -21,9 +22,10 @@ IN_PROCESS = (
 IN_LAB = "tests.lab.test_agents"
 _HEAD = (
     "# Attacks on the agents, and what stopped them\n\n"
-    "**{process} attacks and {process_tasks} useful tasks run in one process: each test run "
-    "fails if one attack succeeds or one task does not.** {lab} more attacks and {lab_tasks} more "
-    "tasks need a house: `scripts/test --all` runs them in the lab.\n\n"
+    "**{attacks} of {attacks} attacks refused; {tasks} of {tasks} useful tasks succeed.**\n\n"
+    "A test run in which one attack succeeds, or one task does not, is red. {process} attacks and "
+    "{process_tasks} tasks run in one process, in each run; {lab} attacks and {lab_tasks} tasks "
+    "need a house: `scripts/test --all` runs them in the lab.\n\n"
     "An attack counts as stopped only if all of this is true, whatever else its own row says:\n\n"
     "* no process was started outside a sandbox, neither on the machine nor in a service's "
     "instance;\n"
@@ -64,6 +66,8 @@ def attacks_page() -> str:
     in_lab = sum(one.in_lab for one in ATTACKS)
     parts = [
         _HEAD.format(
+            attacks=len(ATTACKS),
+            tasks=len(TASKS),
             process_tasks=sum(not one.in_lab for one in TASKS),
             lab_tasks=sum(one.in_lab for one in TASKS),
             process=len(ATTACKS) - in_lab,

@@ -108,7 +108,7 @@ async def propose_yaml_traps(target: Target) -> None:
 
 @attack(
     GROUP,
-    "reading the log of something that is no service: an option of journalctl, a path, a unit of "
+    "reading the log of something other than a service: an option of journalctl, a path, a unit of "
     "the machine",
     stopped="names of the catalogue only; 404",
 )
@@ -218,7 +218,7 @@ async def sandbox_of_another_consumer(target: Target) -> None:
 
 @attack(
     GROUP,
-    "restarting what is no service: the broker itself, ssh, an option, all at once",
+    "restarting something other than a service: the broker itself, ssh, an option, all at once",
     stopped="names of the catalogue only",
 )
 async def restart_other_things(target: Target) -> None:

@@ -20,7 +20,7 @@ MIB = 1024 * 1024
 
 @attack(
     GROUP,
-    "a request of 100 MB, with and without its length told",
+    "a request of 100 MB, with and without Content-Length",
     stopped="413 at the limit; the rest is not read",
 )
 async def endless_request(target: Target) -> None:
@@ -84,7 +84,7 @@ async def strange_fields(target: Target) -> None:
 @attack(
     GROUP,
     "a page without an end, and one that sends a byte a second",
-    stopped="5 MiB and 20 s for a whole page; cut, and said so",
+    stopped="5 MiB and 20 s for a whole page; cut off, with a note",
 )
 async def endless_page(target: Target) -> None:
     target.web.endless("/endless")
@@ -145,13 +145,33 @@ async def endless_log(target: Target) -> None:
 
 @attack(
     GROUP,
-    "sandboxes without an end",
-    stopped="eight at most; the ninth is refused with the names of the others",
+    "sandboxes without an end, until none is left for others",
+    stopped="four of one key, eight at most; a refusal names one's own",
 )
 async def many_sandboxes(target: Target) -> None:
-    for _ in range(8):
+    asked = {"service": "kokoro"}
+    for _ in range(4):
         await target.sandbox()
-    refused(await target.verb("sandbox_create", {"service": "kokoro"}))
+    assert "sb-" in refused(await target.verb("sandbox_create", asked))
+    for _ in range(4):
+        assert (await target.verb("sandbox_create", asked, key=target.coder)).is_success
+    refused(await target.verb("sandbox_create", asked, key=target.other))
+
+
+@attack(
+    GROUP,
+    "previews without an end: proposals that fail, again and again, several at once",
+    stopped="one preview of a key at a time, and fifteen minutes of each hour, whatever becomes of "
+    "them; others do not wait",
+)
+async def many_previews(target: Target) -> None:
+    target.preview_fails("no such role")
+    codes = [(await target.propose(target.with_summary(f"try {n}"))).status_code for n in range(60)]
+    assert set(codes) == {409}
+    assert target.previews <= 45, target.previews
+    target.previews_work()
+    made = await target.propose(target.with_summary("calm"), key=target.other)
+    assert made.is_success, made.text
 
 
 @attack(

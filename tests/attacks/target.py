@@ -32,6 +32,7 @@ from hearth.approvals.people import People
 from hearth.approvals.store import Store
 from hearth.catalogue.house import House
 from hearth.cli.app import app
+from hearth.machine.engine import EngineError
 from hearth.project import Project
 from hearth_broker import change_verbs, free_verbs, pages, sandbox_verbs
 from hearth_broker.app import create_app
@@ -48,6 +49,7 @@ from tests.attacks.web import Web
 from tests.documents import ROOT, shipped_house
 
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
+CONSUMERS = ("agents", "open_webui", "reader", "coder", "other")
 READER_VERBS = ("service_status", "approval_status")
 HOME = "https://home.lan"
 # Caddy's own headers: its login has let a person in.
@@ -99,6 +101,13 @@ class Clock:
 
 
 @dataclass(slots=True)
+class Count:
+    """A number that two places share."""
+
+    value: int = 0
+
+
+@dataclass(slots=True)
 class Target:
     """The broker as an attacker reaches it, and everything that it did."""
 
@@ -114,6 +123,9 @@ class Target:
     project: Project
     carried_out: list[str]
     """The proposals whose execution was started."""
+    failures: list[str]
+    """What a task of the preview says when it fails, if it does."""
+    previewed: Count
     owner: Passkey = field(default_factory=Passkey)
     """The passkey of a person, enrolled."""
     expected: set[str] = field(default_factory=set)
@@ -139,6 +151,11 @@ class Target:
     def coder(self) -> str:
         """A coding agent's key, with all verbs; the broker does not believe its runs."""
         return self.planted["key of coder"]
+
+    @property
+    def chat_ui(self) -> str:
+        """The key of the house's chat, whose own tools read for the same chats."""
+        return self.planted["key of open_webui"]
 
     @property
     def other(self) -> str:
@@ -276,6 +293,19 @@ class Target:
         """Return the state of a proposal."""
         return self.store.read(name).state
 
+    def preview_fails(self, text: str) -> None:
+        """Let a task of the next preview fail with these words."""
+        self.failures.append(text)
+
+    def previews_work(self) -> None:
+        """Let no task of a preview fail any more."""
+        self.failures.clear()
+
+    @property
+    def previews(self) -> int:
+        """How many previews were made."""
+        return self.previewed.value
+
     def stored(self, name: str) -> dict[str, Any]:
         """Return the bytes of a proposal as JSON."""
         return dict(json.loads((self.store.folder / f"{name}.json").read_bytes()))
@@ -337,7 +367,7 @@ class Target:
         tools = Tools(never, never, never)
         before = signal.getsignal(signal.SIGTERM)
         try:
-            carry_out.carry_out(self.store, name, self.house, self.project, tools)
+            carry_out.execute_proposal(self.store, name, self.house, self.project, tools)
         except ApprovalError:
             return 1
         finally:
@@ -405,7 +435,7 @@ def _json(value: object) -> str:
 
 def plant(folder: Path) -> dict[str, str]:
     """Return secrets by name; those that are files in a house are written below `folder`."""
-    names = ("key of agents", "key of reader", "key of coder", "key of other", "file", "internal")
+    names = (*(f"key of {name}" for name in CONSUMERS), "file", "internal")
     planted = {name: f"planted-{secrets.token_urlsafe(24)}" for name in names}
     (folder / "outside").mkdir()
     (folder / "outside" / "passwd").write_text(planted["file"], encoding="utf-8")
@@ -445,14 +475,14 @@ def watched(house: House) -> dict[str, Any]:
 
 
 def configure(folder: Path, planted: Mapping[str, str], project: Project) -> Config:
-    """Return the broker's configuration with four consumers."""
+    """Return the broker's configuration with its consumers."""
     consumers = {
         name: {
             "sha256": hashlib.sha256(planted[f"key of {name}"].encode()).hexdigest(),
             "verbs": READER_VERBS if name == "reader" else _ALL,
-            "inside": name == "agents",
+            "inside": name in ("agents", "open_webui"),
         }
-        for name in ("agents", "reader", "coder", "other")
+        for name in CONSUMERS
     }
     return Config.model_validate(
         {
@@ -482,10 +512,24 @@ async def under_attack(folder: Path) -> AsyncIterator[Target]:
         Web(planted["internal"].encode()),
     )
     carried_out: list[str] = []
+    failures: list[str] = []
+
+    previewed = Count()
+
+    def preview(*_: object) -> Preview:
+        previewed.value += 1
+        if failures:
+            # As the playbook's own error does, which is no ApprovalError.
+            raise EngineError(f"kokoro: a task failed: {failures[-1]}")
+        return _PREVIEW
 
     def asks(request: bytes, within_s: float) -> dict[str, Any]:
         del within_s
-        made = ask.propose(ask.request(request), store, house, project, lambda *_: _PREVIEW)
+        try:
+            made = ask.propose(ask.request(request), store, house, project, preview)
+        except EngineError as error:
+            # As `hearth approve --ask` and the broker's side of it do.
+            raise ApprovalError(str(error), outside=True) from None
         return {"id": made.id, "summary": made.summary, "expires": made.expires}
 
     def start(_: Path, name: str) -> None:
@@ -502,7 +546,19 @@ async def under_attack(folder: Path) -> AsyncIterator[Target]:
         await stack.enter_async_context(fetching(web))
         client = await stack.enter_async_context(serving(create_app(config, house, verbs, routes)))
         target = Target(
-            client, folder, planted, house, engine, web, clock, store, people, project, carried_out
+            client,
+            folder,
+            planted,
+            house,
+            engine,
+            web,
+            clock,
+            store,
+            people,
+            project,
+            carried_out,
+            failures,
+            previewed,
         )
         enrolled = await target.enrol(target.owner, people.invite("owner"))
         assert enrolled.is_success, enrolled.text

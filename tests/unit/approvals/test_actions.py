@@ -37,7 +37,7 @@ def units(monkeypatch: pytest.MonkeyPatch) -> Units:
     monkeypatch.setattr("hearth.machine.engine.is_running", lambda name: made.running)
     monkeypatch.setattr("hearth.machine.systemd.unit_state", made.state)
     monkeypatch.setattr("hearth.doctor.fixes._wait_healthy", lambda owner: None)
-    monkeypatch.setattr("hearth.clients.loaded.loaded", lambda service: made.models)
+    monkeypatch.setattr("hearth.clients.loaded.loaded_models", lambda service: made.models)
     return made
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from hearth.approvals import ApprovalError
 from hearth.approvals.overlay import overlaid
-from hearth.approvals.proposal import Excerpt, Mark, Section
+from hearth.approvals.proposal import Excerpt, Mark, Section, Who
 from hearth.approvals.store import Store
 from hearth.cli import approve
 from hearth.cli.app import app
@@ -83,13 +83,25 @@ def test_the_agents_text_cannot_imitate_the_house(here: Store) -> None:
     )
     here.add(made)
     console = Console(width=100, force_terminal=False, record=True)
-    console.print(approve.view(here.read(made.id)))
+    console.print(approve.view(here.read(made.id), {}))
     text = console.export_text()
     assert "\x1b" not in text
     assert "  │ What will be done" in text
     assert "<U+001B>[2Jnothing [bold]x" in text
     assert "outside: <U+001B>[31mpage: “a<U+202E>b”" in text
     assert "files.services.yml: “new” is in outside: page" in text
+
+
+def test_who_asked_and_the_chat_are_named(here: Store) -> None:
+    chat = "6a1f2c1e-0b5d-4f8e-9a3b-1c2d3e4f5a6b"
+    made = proposal(who=Who("agents", "caretaker", "run-1", chat, "open_webui", "Anna"))
+    here.add(made)
+    console = Console(width=120, force_terminal=False, record=True)
+    console.print(approve.view(here.read(made.id), {"open_webui": "chat.lan"}))
+    text = console.export_text()
+    assert "asked by  Anna in open_webui, by agents (it says: agent caretaker" in text
+    assert f"chat      https://chat.lan/c/{chat}" in text
+    assert "Anna" in call().output
 
 
 _SCRIPT = """
@@ -163,7 +175,12 @@ def test_a_preview_runs_with_the_proposed_inventory(
         overlaid(project, {"services.yml": SECOND}) as other,
         locked(tmp_path / "lock", who=here.dump()),
     ):
-        found = approve._preview(project, other)
+        found = approve._preview(project, other, ["kokoro_two"])
+        with pytest.raises(ApprovalError, match="no smoke test has one of these in its name: koko"):
+            approve._preview(project, other, ["kokoro_too", "kokoro_to"])
+    # What the proposed house has, in words.
+    assert found.tests
+    assert all("kokoro" in one and "two" in one for one in found.tests), found.tests
     assert found.changed == 1
     assert found.lines == "1 tasks would change something\nhouse: Write the house"
     assert f"+kokoro_two of {other.root}" in found.diff

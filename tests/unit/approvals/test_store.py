@@ -220,6 +220,14 @@ def test_a_program_cannot_flood_the_person(store: Store) -> None:
     store.add(proposal(who=Who("other")))
 
 
+def test_a_proposal_from_before_a_client_was_named_is_not_damaged() -> None:
+    stored = proposal().canonical()
+    assert b"client" not in stored
+    assert parse(stored).canonical() == stored
+    named = proposal(who=Who("agents", client="open_webui", person="Anna"))
+    assert parse(named.canonical()) == named
+
+
 def test_the_files_are_for_root_alone(store: Store) -> None:
     made = proposal()
     store.add(made)
