@@ -7,6 +7,7 @@ import json
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from prometheus_client import Counter
 from starlette.applications import Starlette
@@ -35,6 +36,7 @@ _MIB = 1024 * 1024
 LIMITS = Limits(body_bytes=8 * _MIB, timeout_s=4 * 3600)
 """A request lasts as long as its run, which may wait a quarter of an hour for a person, twice."""
 MAX_RUNS = 16
+_PERSON_HEADER = "x-openwebui-user-name"
 _OPEN = frozenset(["/health", "/metrics"])
 
 
@@ -135,7 +137,7 @@ async def _metrics(request: Request) -> Response:
 
 
 async def _models(request: Request) -> Response:
-    created, offered = int(time.time()), _state(request).team.offered
+    created, team = int(time.time()), _state(request).team
     data = [
         {
             "id": name,
@@ -143,8 +145,15 @@ async def _models(request: Request) -> Response:
             "object": "model",
             "created": created,
             "owned_by": "hearth",
+            # Only Open WebUI reads this; its own tools would stand before every question.
+            "info": {
+                "meta": {
+                    "description": team.summaries[name],
+                    "capabilities": {"usage": True, "builtin_tools": False},
+                }
+            },
         }
-        for name, title in offered.items()
+        for name, title in team.offered.items()
     ]
     return JSONResponse({"object": "list", "data": data})
 
@@ -162,7 +171,8 @@ async def _answer(request: Request, *, is_chat: bool) -> Response:
     try:
         body = await read_body(request, state.limits)
         consumer = state.consumer(request.headers.getlist("authorization")) or ""
-        asked = read_request(body, request.headers, consumer, is_chat=is_chat)
+        wrote = state.player.wrote
+        asked = read_request(body, request.headers, consumer, wrote, is_chat=is_chat)
         # Without the prefix, a name means the agent as well.
         if f"{PREFIX}{asked.task.agent}" not in state.team.offered:
             message = f"there is no agent {quoted(asked.model)}; /v1/models lists them"
@@ -175,17 +185,22 @@ async def _answer(request: Request, *, is_chat: bool) -> Response:
     shape: Shape = (
         ChatShape(asked.model, asked.wants_usage) if is_chat else ResponsesShape(asked.model)
     )
-    return _RunResponse(state, asked, consumer, shape)
+    is_chat_ui = consumer in state.config.chats
+    person = unquote(request.headers.get(_PERSON_HEADER, ""))[:60] if is_chat_ui else ""
+    return _RunResponse(state, asked, consumer, person, shape)
 
 
 class _RunResponse(StreamedResponse):
     """Plays a run while its client is connected."""
 
-    def __init__(self, state: AgentsState, asked: Asked, consumer: str, shape: Shape) -> None:
+    def __init__(
+        self, state: AgentsState, asked: Asked, consumer: str, person: str, shape: Shape
+    ) -> None:
         super().__init__(state.limits, "the run did not end")
         self._state, self._asked, self._shape = state, asked, shape
         self._run = Run(
             consumer=consumer,
+            person=person,
             agent=asked.task.agent,
             id=asked.run_id,
             chat=asked.chat,
@@ -193,6 +208,7 @@ class _RunResponse(StreamedResponse):
             limits=state.config.limits,
             prices=state.config.prices,
             system=asked.system,
+            brought=asked.brought,
         )
 
     async def produce(self, send: Send) -> None:

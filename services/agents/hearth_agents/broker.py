@@ -3,11 +3,15 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx
+
+from hearth_agents.brought import Brought
+from hearth_agents.outside import HOUSE
 
 CONNECT_S = 3
 # The preview of a proposal takes the longest, up to 310 s in the broker.
@@ -24,11 +28,11 @@ class BrokerGone(Exception):
 
 
 class VerbRefused(Exception):
-    """The broker refused this call; one line for the model and the person."""
+    """The broker refused this call; one line for the model and the person, and who wrote it."""
 
-    def __init__(self, line: str, status: int = 0) -> None:
+    def __init__(self, line: str, status: int = 0, origin: str = HOUSE) -> None:
         super().__init__(line)
-        self.status = status
+        self.status, self.origin = status, origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +54,19 @@ class Caller:
     agent: str
     run: str
     chat: str
+    client: str = ""
+    """The consumer whose task it is."""
+    person: str = ""
 
     def headers(self) -> dict[str, str]:
         """Return the headers that the broker shows and logs."""
-        return {
+        headers = {
             "X-Hearth-Agent": _plain(self.agent),
             "X-Hearth-Run": _plain(self.run),
             "X-Hearth-Chat": _plain(self.chat),
+            "X-Hearth-Client": _plain(self.client),
         }
+        return headers | ({"X-Hearth-Person": quote(self.person)} if self.person else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +114,28 @@ class Broker:
         except ValueError:
             content = None
         if status != 200 or not isinstance(content, dict):
-            raise VerbRefused(_error_line(content, status, verb.name), status)
-        origin = content.get("origin")
+            line, origin = _error_line(content, status, verb.name)
+            raise VerbRefused(line, status, origin)
         return Reply(
             text=str(content.get("text", "")),
             data=content.get("data"),
-            # What does not say where it came from is not trusted.
-            origin=origin if isinstance(origin, str) and origin else f"outside: {verb.name}",
+            origin=_origin(content, verb.name),
         )
+
+    async def report(self, brought: Sequence[Brought], caller: Caller) -> None:
+        """Tell what a run was given by others; raises VerbRefused or BrokerGone."""
+        body, status = await self._exchange(
+            "POST",
+            "/v1/reads",
+            DESCRIBE_S,
+            MAX_BYTES,
+            json={"reads": [asdict(one) for one in brought]},
+            headers=caller.headers(),
+        )
+        if status != 200:
+            text = body[:2000].decode(errors="replace")
+            line = f"the broker does not take what was read (HTTP {status}): {text}"
+            raise VerbRefused(" ".join(line.split())[:500], status)
 
     async def _exchange(
         self, method: str, path: str, within_s: float, max_bytes: int, **request: Any
@@ -180,11 +203,18 @@ def _alone(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[st
     return {"type": "object", "properties": {}, **resolved}
 
 
-def _error_line(content: Any, status: int, verb: str) -> str:
+def _origin(content: Mapping[str, Any], verb: str) -> str:
+    origin = content.get("origin")
+    # What does not say where it came from is not trusted.
+    return origin if isinstance(origin, str) and origin else f"outside: {verb}"
+
+
+def _error_line(content: Any, status: int, verb: str) -> tuple[str, str]:
+    """Return the line of an error, and who wrote it."""
     error = content.get("error") if isinstance(content, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    line = str(message) if message else f"{verb} failed with HTTP {status}"
-    return " ".join(line.split())[:500]
+    if not isinstance(error, dict) or not error.get("message"):
+        return f"{verb} failed with HTTP {status}", HOUSE
+    return " ".join(str(error["message"]).split())[:500], _origin(error, verb)
 
 
 def _plain(text: str) -> str:

@@ -68,6 +68,10 @@ class Config(_Strict):
     limits: Limits = Limits()
     prices: dict[str, Price] = {}
     """Prices by the name of the model that answered; a model without one costs nothing here."""
+    untrusted: dict[str, str] = {}
+    """Aliases whose model was measured and cannot be trusted with tools, each with the reason."""
+    chats: tuple[str, ...] = ()
+    """The consumers that say which person asks, because people sign in there."""
 
 
 def load_config(path: Path) -> Config:

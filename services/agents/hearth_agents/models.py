@@ -5,13 +5,15 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import httpx2
+from agents import ModelSettings
 from agents.items import ModelResponse, TResponseStreamEvent
 from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from json_repair import repair_json
-from openai import AsyncOpenAI
+from openai import APIStatusError, AsyncOpenAI
 from openai.types.responses import (
     ResponseCompletedEvent,
     ResponseFunctionToolCall,
@@ -37,9 +39,14 @@ class AnswerTooLong(Exception):
 
 
 class _Answered:
-    """What the transport learns about one answer."""
+    """What was sent for one answer, and what the transport learns about it."""
 
-    member = ""
+    def __init__(self, sent: Any) -> None:
+        self._sent, self.member, self.received = sent, "", 0
+
+    def sent_tokens(self) -> int:
+        """Return about how many tokens the model read."""
+        return len(json.dumps(self._sent, default=str)) // _BYTES_PER_TOKEN
 
 
 _answered: ContextVar[_Answered] = ContextVar("hearth_answered")
@@ -48,14 +55,16 @@ _answered: ContextVar[_Answered] = ContextVar("hearth_answered")
 class _Bounded(httpx2.AsyncByteStream):
     """A response's body, which ends with an error when it is too long."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.AsyncByteStream, answered: _Answered | None) -> None:
+        self._stream, self._answered = stream, answered
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the body."""
         left = MAX_BYTES
         async for piece in self._stream:
             left -= len(piece)
+            if self._answered:
+                self._answered.received += len(piece)
             if left < 0:
                 raise AnswerTooLong
             yield piece
@@ -75,7 +84,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
             answered.member = response.headers.get("x-hearth-model", "")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)  # noqa: S101 - an async transport's
-        response.stream = _Bounded(stream)
+        response.stream = _Bounded(stream, _answered.get(None))
         return response
 
 
@@ -93,10 +102,18 @@ class HouseModel(OpenAIChatCompletionsModel):
     def __init__(self, alias: str, client: AsyncOpenAI) -> None:
         super().__init__(alias, client, buffer_streamed_tool_calls=True)
 
-    async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+    async def get_response(
+        self, system_instructions: str | None, input: Any, *args: Any, **more: Any
+    ) -> ModelResponse:
         """Return one answer; raises Ended beyond a limit of the run."""
-        answered = self._begin()
-        response = await super().get_response(*args, **more)
+        answered = self._begin(system_instructions, input, args, more)
+        try:
+            response = await super().get_response(system_instructions, input, *args, **more)
+        except BaseException as error:
+            # A refused request costs nothing.
+            if answered.received and not isinstance(error, APIStatusError):
+                self._add_broken(answered, answered.received)
+            raise
         calls = _Calls()
         for item in response.output:
             calls.read(item)
@@ -104,32 +121,60 @@ class HouseModel(OpenAIChatCompletionsModel):
         self._charge(answered, usage.input_tokens, usage.output_tokens, response.output)
         return response
 
-    async def stream_response(self, *args: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
+    async def stream_response(
+        self,
+        system_instructions: str | None,
+        input: Any,
+        model_settings: ModelSettings,
+        *args: Any,
+        **more: Any,
+    ) -> AsyncIterator[TResponseStreamEvent]:
         """Yield one answer's events; raises Ended beyond a limit of the run."""
-        answered = self._begin()
+        answered = self._begin(system_instructions, input, args, more)
         calls = _Calls()
-        async for event in super().stream_response(*args, **more):
-            if isinstance(event, ResponseOutputItemDoneEvent):
-                calls.read(event.item)
-            elif isinstance(event, ResponseCompletedEvent):
-                output = event.response.output
-                for item in output:
-                    calls.read(item)
-                usage = event.response.usage
-                read, written = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
-                self._charge(answered, read, written, output)
-            yield event
+        # An agent of one's own may not ask for it, and its limits count all the same.
+        counted = replace(model_settings, include_usage=True)
+        chars, is_open = 0, False
+        try:
+            async for event in super().stream_response(
+                system_instructions, input, counted, *args, **more
+            ):
+                is_open = True
+                if isinstance(event, ResponseOutputItemDoneEvent):
+                    calls.read(event.item)
+                elif isinstance(event, ResponseCompletedEvent):
+                    is_open = False
+                    output = event.response.output
+                    for item in output:
+                        calls.read(item)
+                    usage = event.response.usage
+                    read, written = (usage.input_tokens, usage.output_tokens) if usage else (0, 0)
+                    self._charge(answered, read, written, output)
+                else:
+                    delta = getattr(event, "delta", "")
+                    chars += len(delta) if isinstance(delta, str) else 0
+                yield event
+        finally:
+            if is_open:
+                self._add_broken(answered, chars)
 
-    def _begin(self) -> _Answered:
+    def _begin(self, *sent: Any) -> _Answered:
         CURRENT.get().begin_turn()
-        answered = _Answered()
+        answered = _Answered(sent)
         _answered.set(answered)
         return answered
 
     def _charge(self, answered: _Answered, read: int, written: int, output: list[Any]) -> None:
-        if not written:  # a server that does not count
+        # A server that does not count; nobody reads or writes nothing.
+        if not written:
             written = sum(len(item.model_dump_json()) for item in output) // _BYTES_PER_TOKEN
+        read = read or answered.sent_tokens()
         CURRENT.get().charge(answered.member or str(self.model), read, written)
+
+    def _add_broken(self, answered: _Answered, chars: int) -> None:
+        """Count an answer that broke off, which was paid for as well."""
+        member, read = answered.member or str(self.model), answered.sent_tokens()
+        CURRENT.get().add(member, read, chars // _BYTES_PER_TOKEN)
 
 
 class _Calls:

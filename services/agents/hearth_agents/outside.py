@@ -29,7 +29,12 @@ def labelled(text: str, origin: str) -> str:
     """Return text for a model, marked as data unless the house itself wrote it."""
     if origin == HOUSE:
         return cut(text)
+    return quoted(cut(text), origin)
+
+
+def quoted(text: str, origin: str) -> str:
+    """Return text for a model, marked as data."""
     # The text cannot know the mark, so it cannot forge the end of its quotation.
     mark = secrets.token_hex(4)
     source = origin.replace("\n", " ").replace("]", " ")[:200]
-    return f"[data {mark} from {source}]\n{cut(text)}\n[end of data {mark}]"
+    return f"[data {mark} from {source}]\n{text}\n[end of data {mark}]"

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from hearth_agents.run import (
 )
 from hearth_agents.store import Store, Waiting, described
 from hearth_agents.team import Agent, Team
-from hearth_agents.tools import StepHooks
+from hearth_agents.tools import StepHooks, tell
 from hearth_serving.errors import log_unexpected
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ POLL_S, TELL_S, HEARTBEAT_S = 2.0, 10.0, 10.0
 BROKER_AWAY_S = 60
 # Calls that a model makes at once; the others wait for their turn.
 AT_ONCE = 4
+# Of earlier answers, whose digests are kept.
+ANSWERS = 20_000
 _STATUS = Verb("approval_status", "", {}, "/v1/verbs/approval_status", waits=False)
 _DECIDED = frozenset(["refused", "expired", "void", "done", "failed", "taken_back"])
 _UNKNOWN = frozenset([400, 404, 409])
@@ -89,13 +92,23 @@ class Player:
     def __init__(self, config: Config, team: Team, broker: Broker, store: Store) -> None:
         self._config, self._team, self._broker, self._store = config, team, broker, store
         self._waiting: dict[str, tuple[asyncio.Task[Any], Run]] = {}
+        self._answers: OrderedDict[bytes, None] = OrderedDict()
+
+    def wrote(self, text: str) -> bool:
+        """Return whether this is an answer of these agents; after a restart none is known."""
+        return _digest(text) in self._answers
+
+    def _note_answer(self, text: str) -> None:
+        self._answers[_digest(text)] = None
+        while len(self._answers) > ANSWERS:
+            self._answers.popitem(last=False)
 
     async def play(self, run: Run, task: Task) -> AsyncGenerator[Event | None, None]:
         """Yield what happens until the last piece of the answer; closing this ends the run.
 
         None stands for a heartbeat: nothing happened for a while.
         """
-        working = asyncio.create_task(self._work(run, task))
+        working, said = asyncio.create_task(self._work(run, task)), ""
         # After the last event, so that the reader below needs to watch the queue only.
         working.add_done_callback(lambda _: run.events.put_nowait(END))
         try:
@@ -108,8 +121,10 @@ class Player:
                     continue
                 if event is END:
                     return
+                said += event.text if isinstance(event, Piece) and not event.is_thought else ""
                 yield event
         finally:
+            self._note_answer(said)
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
             if self._waiting.get(run.stored, (None, run))[0] is working:
@@ -123,7 +138,7 @@ class Player:
         before, earlier = self._waiting.get(key, (working, run))
         self._waiting[key] = (working, run)
         if before is not working and not before.done():
-            earlier.events.put_nowait(Piece("This goes on in a newer request of the same chat."))
+            earlier.events.put_nowait(Piece("Continued in a newer request of the same chat."))
             before.cancel()
 
     async def _work(self, run: Run, task: Task) -> None:
@@ -148,10 +163,19 @@ class Player:
         agent = built.get(task.agent)
         if agent is None:
             raise run.stop(f"the agent {task.agent} could not be made; the server's log says why")
+        # Now, since a later question may come without this document; before a change, again.
+        with contextlib.suppress(BrokerGone, VerbRefused):
+            await tell(self._broker, run, task.agent)
         waiting = await self._store.find(task.keys)
         start: Items | RunState[Any, Any] = task.items
         if waiting and waiting.agent == task.agent:
             start = await self._continued(run, task, waiting, agent) or start
+        record = self._config.agents.get(task.agent)
+        alias = record.alias if record and record.specialists else ""
+        # A run that waited goes on as it began.
+        if start is task.items and (reason := self._config.untrusted.get(alias)):
+            await self._without_tools(run, task, reason)
+            return
         try:
             await self._turns(run, task, agent, start)
         except openai.APIStatusError as error:
@@ -221,7 +245,12 @@ class Player:
             return None
         self._own(run, waiting.key)
         context = agents.RunContextWrapper(context=run)
-        state = await RunState.from_json(agent, waiting.state, context_override=context)
+        try:
+            state = await RunState.from_json(agent, waiting.state, context_override=context)
+        except Exception as error:
+            # An agent, a tool or the SDK is another one by now. It would fail at each message.
+            await self._store.delete(waiting.key)
+            raise run.stop(_lost_line(run, error)) from None
         if not task.can_wait and open_ones and not is_new:
             for one in open_ones:
                 if not await self._decided(run, one, task.agent):
@@ -294,7 +323,7 @@ class Player:
         except VerbRefused as error:
             # One that the broker does not know any more will never be carried out.
             state = "void" if error.status in _UNKNOWN else "unknown"
-            return Reply(str(error), {"state": state}, "house")
+            return Reply(str(error), {"state": state}, error.origin)
 
     def _tell_waiting(self, run: Run) -> None:
         open_ones = [run.approvals[call] for call in run.open_calls()]
@@ -319,13 +348,20 @@ class Player:
             run.end = "the model gave an empty answer"
             self._end_early(run, task)
             return
-        run.emit(_total(run, task.agent, "answer", "the answer is complete"))
+        costs = run.costs
+        eur = f", {costs.eur:.4f} EUR for the cloud" if costs.eur else ""
+        line = f"Done: {run.elapsed_s():.1f} s, {costs.tokens} tokens{eur}"
+        run.emit(_total(run, task.agent, "answer", line))
 
     def _end_early(self, run: Run, task: Task) -> None:
         """Report why a run ended and what was reached."""
         run.emit(_total(run, task.agent, "limit", f"Stopped: {run.end}"))
         gap = "\n\n" if run.wrote_in else ""
         run.events.put_nowait(Piece(gap + run.reached()))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(" ".join(text.split()).encode()).digest()
 
 
 def _forward(run: Run, event: Any) -> None:
@@ -355,6 +391,15 @@ def _total(run: Run, agent: str, kind: Any, text: str) -> Step:
 def _waiting_line(approvals: Sequence[Approval]) -> str:
     each = "; ".join(f"{one.summary or one.verb}: {one.page}" for one in approvals)
     return f"a person must approve or refuse this on the house's page: {each}"
+
+
+def _lost_line(run: Run, error: Exception) -> str:
+    asked = ", ".join(one.summary or one.verb for one in run.approvals.values())
+    why = one_line(str(error), 120) or type(error).__name__
+    return (
+        f"the run that waited here cannot go on, because the agents have changed ({why}). What a "
+        f"person decides about it still holds: {asked}. Ask again to begin a new run"
+    )
 
 
 def _approve_here(approval: Approval, run: Run) -> str:

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers
 
+from hearth_agents.brought import Brought, brought_by, marked, text_of
 from hearth_agents.config import PREFIX
 from hearth_agents.player import Task
 from hearth_serving.errors import ServiceError, quoted
@@ -26,14 +27,20 @@ class Asked:
     model: str
     task: Task
     system: str
+    brought: list[Brought]
     run_id: str
     chat: str
     streamed: bool
     wants_usage: bool
 
 
-def read_request(body: bytes, headers: Headers, consumer: str, *, is_chat: bool) -> Asked:
-    """Read a request of /v1/chat/completions or /v1/responses; raises ServiceError."""
+def read_request(
+    body: bytes, headers: Headers, consumer: str, is_ours: Callable[[str], bool], *, is_chat: bool
+) -> Asked:
+    """Read a request of /v1/chat/completions or /v1/responses; raises ServiceError.
+
+    `is_ours` tells whether an answer in the conversation was written here.
+    """
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -56,8 +63,9 @@ def read_request(body: bytes, headers: Headers, consumer: str, *, is_chat: bool)
     agent = model.removeprefix(PREFIX)
     return Asked(
         model=model,
-        task=Task(agent, items, texts[-1], keys, message, can_wait=streamed),
+        task=Task(agent, items, marked(texts[-1]), keys, message, can_wait=streamed),
         system=system,
+        brought=brought_by(messages, is_ours),
         run_id=run_id,
         chat=chat,
         streamed=streamed,
@@ -86,35 +94,27 @@ def _conversation(messages: Sequence[Any]) -> tuple[list[Any], str, list[str]]:
             raise ServiceError("each message must be an object with role and content")
         role, content = message.get("role"), message.get("content")
         if role in ("system", "developer"):
-            system.append(_text(content))
+            system.append(marked(text_of(content)))
         elif role == "user":
             items.append({"role": "user", "content": _parts(content)})
-            texts.append(_text(content))
-        elif role == "assistant" and _text(content).strip():
-            items.append({"role": "assistant", "content": _text(content)})
+            texts.append(text_of(content))
+        elif role == "assistant" and text_of(content).strip():
+            items.append({"role": "assistant", "content": text_of(content)})
     # Another program's calls of its own tools have no meaning here.
     if not texts or items[-1]["role"] != "user":
         raise ServiceError("the last message must be the user's")
     return items, "\n\n".join(system).strip(), texts
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return "\n".join(text for text in texts if isinstance(text, str))
-
-
 def _parts(content: Any) -> str | list[dict[str, Any]]:
     """Return a user's content in the shape of the Responses interface, which the SDK reads."""
     if isinstance(content, str):
-        return content
+        return marked(content)
     parts: list[dict[str, Any]] = []
     for part in content if isinstance(content, list) else []:
         kind = part.get("type") if isinstance(part, dict) else None
         if kind in ("text", "input_text") and isinstance(part.get("text"), str):
-            parts.append({"type": "input_text", "text": part["text"]})
+            parts.append({"type": "input_text", "text": marked(part["text"])})
         elif kind in ("image_url", "input_image"):
             parts.append({"type": "input_image", "image_url": _picture(part), "detail": "auto"})
         else:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hearth_agents.broker import Caller
+from hearth_agents.brought import Brought
 from hearth_agents.config import Limits, Price
 from hearth_agents.outside import HOUSE
 
@@ -91,8 +92,12 @@ class Run:
     """What people call each agent, by name."""
     limits: Limits
     prices: Mapping[str, Price]
+    person: str = ""
+    """Who asks, by the name of an account in the chat."""
     system: str = ""
     """What the client told that agent beside its instructions."""
+    brought: list[Brought] = field(default_factory=list)
+    """What others wrote in the conversation, until the broker knows it."""
     costs: Costs = field(default_factory=Costs)
     parts: int = 0
     """How many answers of that agent's model have begun."""
@@ -117,7 +122,7 @@ class Run:
     """The latest results, for a run that ends early."""
     events: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     same_calls: Counter[tuple[str, str, str]] = field(default_factory=Counter)
-    started: dict[str, tuple[float, int]] = field(default_factory=dict)
+    started: dict[str, tuple[float, int, float]] = field(default_factory=dict)
     since_s: float = field(default_factory=time.monotonic)
 
     def emit(self, step: Step) -> None:
@@ -144,12 +149,14 @@ class Run:
 
     def caller(self, agent: str) -> Caller:
         """Return on whose behalf `agent` calls the broker."""
-        return Caller(agent=agent, run=self.id, chat=self.chat)
+        return Caller(agent, self.id, self.chat, self.consumer, self.person)
 
     def begin_turn(self) -> None:
         """Count a model's turn; raises Ended beyond the limit."""
         if self.costs.turns >= self.limits.turns:
             raise self.spend(f"the limit of {self.limits.turns} turns is reached")
+        # Answers that broke off were counted without an end.
+        self._check_costs()
         self.costs.turns += 1
 
     def begin_call(self, agent: str, tool: str, arguments: str) -> int:
@@ -167,10 +174,17 @@ class Run:
 
     def charge(self, member: str, read: int, written: int) -> None:
         """Add a model's tokens and their price; raises Ended beyond a limit."""
+        self.add(member, read, written)
+        self._check_costs()
+
+    def add(self, member: str, read: int, written: int) -> None:
+        """Add a model's tokens and their price."""
         self.costs.tokens += read + written
         self.costs.written += written
         if price := self.prices.get(member):
             self.costs.eur += (read * price.input_eur + written * price.output_eur) / 1e6
+
+    def _check_costs(self) -> None:
         if self.costs.tokens > self.limits.tokens:
             raise self.spend(f"the limit of {self.limits.tokens} tokens is reached")
         if self.costs.eur > self.limits.cloud_eur:

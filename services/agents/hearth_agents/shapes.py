@@ -40,8 +40,8 @@ def split(events: list[Step | Piece]) -> tuple[str, str, list[dict[str, Any]]]:
 
 
 def line_of(step: Step) -> str:
-    """Return a step as a line for people; the answer is its own line."""
-    return "" if step.kind == "answer" else f"{step.text}\n"
+    """Return a step as a line for people."""
+    return f"{step.text}\n"
 
 
 class ChatShape:
@@ -59,9 +59,8 @@ class ChatShape:
     def event(self, event: Step | Piece) -> Iterator[bytes]:
         """Yield one chunk."""
         if isinstance(event, Step):
-            line = line_of(event)
-            delta = {"reasoning_content": line} if line else {}
-            yield self._chunk(delta, hearth={"step": event.content()})
+            hearth = {"step": event.content()}
+            yield self._chunk({"reasoning_content": line_of(event)}, hearth=hearth)
         elif event.is_thought:
             yield self._chunk({"reasoning_content": event.text})
         else:

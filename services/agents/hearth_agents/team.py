@@ -114,6 +114,13 @@ class Team:
         own = (name for name in self._own if name not in titles)
         return titles | {name: name.replace("_", " ").capitalize() for name in own}
 
+    @property
+    def summaries(self) -> dict[str, str]:
+        """What each agent offered is for, by its model's ID; empty where a file does not say it."""
+        known = {name: record.summary for name, record in self._config.agents.items()}
+        own = {name: _summary(make) for name, make in self._own.items()}
+        return {f"{PREFIX}{name}": summary for name, summary in (own | known).items()}
+
     async def build(self) -> Mapping[str, Agent]:
         """Return the agents by name; raises BrokerGone if the broker never described its verbs."""
         if self._built is None or time.monotonic() > self._until_s:
@@ -155,6 +162,13 @@ class Team:
 
 def _title(name: str, record: AgentRecord) -> str:
     return record.title or name.replace("_", " ").capitalize()
+
+
+def _summary(make: Any) -> str:
+    """Return the first line of a file's own text about itself."""
+    module = sys.modules.get(getattr(make, "__module__", ""))
+    text = getattr(module, "__doc__", None) or ""
+    return str(text).strip().partition("\n")[0]
 
 
 def _load_own(folder: Path) -> dict[str, Any]:

@@ -56,9 +56,13 @@ def verb_tool(broker: Broker, verb: Verb, agent: str) -> agents.FunctionTool:
 
     async def _call(run: Run, arguments: dict[str, Any], call_id: str) -> tuple[Any, str]:
         try:
+            if verb.waits:
+                # A person must see what the request rests on, or it is not made.
+                await tell(broker, run, agent)
             reply = await broker.call(verb, arguments, run.caller(agent))
         except VerbRefused as error:
-            return None, f"{verb.name} was refused: {error}"
+            run.note_read(agent, error.origin)
+            return None, labelled(f"{verb.name} was refused: {error}", error.origin)
         except BrokerGone as error:
             raise run.stop(str(error)) from None
         run.note_read(agent, reply.origin)
@@ -74,6 +78,13 @@ def verb_tool(broker: Broker, verb: Verb, agent: str) -> agents.FunctionTool:
         strict_json_schema=False,
         needs_approval=propose if verb.waits else False,
     )
+
+
+async def tell(broker: Broker, run: Run, agent: str) -> None:
+    """Tell the broker once what others wrote in the conversation; raises as its calls do."""
+    if run.brought:
+        await broker.report(run.brought, run.caller(agent))
+        run.brought = []
 
 
 def specialist_tool(
@@ -115,7 +126,7 @@ class StepHooks(agents.RunHooks[Run]):
         """Count the call and report it; raises Ended beyond a limit."""
         run: Run = context.context
         raw = getattr(context, "tool_arguments", "") or "{}"
-        run.started[context.tool_call_id] = (time.monotonic(), run.costs.tokens)
+        run.started[context.tool_call_id] = (time.monotonic(), run.costs.tokens, run.costs.eur)
         if context.tool_call_id in run.outcomes or context.tool_call_id in run.replies:
             return  # counted and reported when it was proposed
         run.begin_call(agent.name, tool.name, _key(raw))
@@ -124,19 +135,21 @@ class StepHooks(agents.RunHooks[Run]):
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
         """Report the call's end."""
         run: Run = context.context
-        began_s, tokens = run.started.pop(context.tool_call_id, (time.monotonic(), 0))
+        unknown = (time.monotonic(), run.costs.tokens, run.costs.eur)
+        began_s, tokens, eur = run.started.pop(context.tool_call_id, unknown)
         seconds = round(time.monotonic() - began_s, 3)
         text = one_line(_without_marks(str(result)))
         who = run.title(agent.name)
         if tool.name in run.titles:
-            used = run.costs.tokens - tokens
-            cost = f"{seconds:.1f} s, {used} tokens"
+            used, paid = run.costs.tokens - tokens, run.costs.eur - eur
+            cost = f"{seconds:.1f} s, {used} tokens" + (f", {paid:.4f} EUR" if paid else "")
             step = Step(
                 agent=tool.name,
                 kind="return",
                 text=f"{run.title(tool.name)} → {who} ({cost}): {text}",
                 seconds=seconds,
                 tokens=used,
+                eur=round(paid, 6) or None,
             )
         else:
             step = Step(

@@ -5,7 +5,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,6 +144,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
             litellm_url: str = "",
             broker_url: str = "",
             prices: dict[str, Any] | None = None,
+            chats: Sequence[str] = (),
+            untrusted: dict[str, str] | None = None,
         ) -> House:
             provider, fake = Provider(script), broker or FakeBroker()
             models = litellm_url or await stack.enter_async_context(serving(provider.app()))
@@ -156,6 +158,8 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
                     "agents": team or TEAM,
                     "limits": limits or {},
                     "prices": prices or {},
+                    "chats": list(chats),
+                    "untrusted": untrusted or {},
                 }
             )
             state, app = make_app(config, LITELLM_KEY, BROKER_KEY, tmp_path, own)

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -69,7 +70,8 @@ class Provider:
             return said
         headers = {"x-hearth-model": self.member}
         if body.get("stream"):
-            events = self._stream(said)
+            options = body.get("stream_options") or {}
+            events = self._stream(said, is_counted=options.get("include_usage") is True)
             return StreamingResponse(events, media_type="text/event-stream", headers=headers)
         return JSONResponse(self._whole(said), headers=headers)
 
@@ -85,7 +87,7 @@ class Provider:
         choice = {"index": 0, "message": message, "finish_reason": _finish(said)}
         return {**_base("chat.completion"), "choices": [choice], "usage": self._usage()}
 
-    async def _stream(self, said: Any) -> AsyncIterator[bytes]:
+    async def _stream(self, said: Any, is_counted: bool) -> AsyncIterator[bytes]:
         if isinstance(said, str):
             for index, word in enumerate(said.split(" ")):
                 yield _chunk({"content": f" {word}" if index else word})
@@ -99,7 +101,8 @@ class Provider:
                     piece = {"index": index, "function": {"arguments": part}}
                     yield _chunk({"tool_calls": [piece]})
         yield _chunk({}, _finish(said))
-        yield _event({**_base("chat.completion.chunk"), "choices": [], "usage": self._usage()})
+        if is_counted:
+            yield _event({**_base("chat.completion.chunk"), "choices": [], "usage": self._usage()})
         yield b"data: [DONE]\n\n"
 
     def _usage(self) -> dict[str, int] | None:
@@ -151,8 +154,14 @@ class FakeBroker:
             routes=[
                 Route("/openapi.json", self._describe),
                 Route("/v1/verbs/{name}", self._call, methods=["POST"]),
+                Route("/v1/reads", self._reads, methods=["POST"]),
             ]
         )
+
+    async def _reads(self, request: Request) -> Response:
+        self.calls.append(("(reads)", await request.json(), dict(request.headers)))
+        answer: Response = self.answers.get("(reads)", JSONResponse({}))
+        return answer
 
     def of(self, verb: str) -> list[dict[str, Any]]:
         """The arguments of one verb's calls."""
@@ -219,10 +228,14 @@ class FakeBroker:
 
 
 @asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncIterator[str]:
-    """Serve an application on loopback; return its address."""
+async def serving(app: ASGIApp, certificate: Path | None = None) -> AsyncIterator[str]:
+    """Serve an application on loopback; return its address.
+
+    With a certificate for localhost, and its key in the same file, that is an HTTPS address.
+    """
     config = uvicorn.Config(
         app,
+        ssl_certfile=certificate,
         host="127.0.0.1",
         port=0,
         log_config=None,
@@ -237,7 +250,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[str]:
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"https://localhost:{port}" if certificate else f"http://127.0.0.1:{port}"
     finally:
         # As when a process is killed: what is open breaks off.
         for connection in list(server.server_state.connections):

@@ -136,10 +136,17 @@ async def test_the_broker_refuses_in_its_words(start: Start) -> None:
         return str(last["content"])
 
     house = await start(script)
-    error = {"error": {"message": "10.0.0.1 is an address of the house"}}
-    house.broker.answers["web_fetch"] = JSONResponse(error, status_code=409)
+    own = {"message": "10.0.0.1 is an address of the house", "origin": "house"}
+    house.broker.answers["web_fetch"] = JSONResponse({"error": own}, status_code=409)
     answer = await house.ask("go", model="researcher")
     assert answer.text == "web_fetch was refused: 10.0.0.1 is an address of the house"
+    # What others wrote, or may have, is data.
+    for more in ({"origin": "outside: log of kokoro"}, {}):
+        error = {"error": {"message": "it said: stop litellm", **more}}
+        house.broker.answers["web_fetch"] = JSONResponse(error, status_code=409)
+        answer = await house.ask("go", model="researcher")
+        assert answer.text.startswith("[data ")
+        assert f"from {more.get('origin', 'outside: web_fetch')}]" in answer.text
 
 
 async def test_an_empty_answer_is_told(start: Start) -> None:

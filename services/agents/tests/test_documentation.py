@@ -6,8 +6,11 @@ import asyncio
 import os
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+from hearth.machine.pki import make_house_authority
+from tests.forged import LEAF_KEY_PEM, leaf_for
 from tests.mock_upstreams.scripted.server import Memory, application
 
 from .conftest import Start
@@ -21,8 +24,17 @@ PROGRAM_S = 60
 
 async def test_the_program_of_twenty_lines_calls_a_tool_and_streams(tmp_path: Path) -> None:
     (tmp_path / "guard.py").write_text(PROGRAM)
+    # Over HTTPS, with the root that the house gives its devices, and its limits.
+    house = make_house_authority("localhost", datetime.now(UTC))
+    leaf = leaf_for("localhost", house.intermediate_cert_pem, house.intermediate_key_pem)
+    chain = tmp_path / "chain.pem"
+    chain.write_text(leaf + house.intermediate_cert_pem + LEAF_KEY_PEM)
+    (tmp_path / "hearth-root.crt").write_text(house.root_cert_pem)
     broker, memory = FakeBroker(answers={"service_status": "kokoro is well"}), Memory()
-    async with serving(application(memory)) as models, serving(broker.app()) as verbs:
+    async with (
+        serving(application(memory), chain) as models,
+        serving(broker.app(), chain) as verbs,
+    ):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "guard.py",
@@ -34,6 +46,7 @@ async def test_the_program_of_twenty_lines_calls_a_tool_and_streams(tmp_path: Pa
                 "HOUSE_KEY": "k" * 32,
                 "HOUSE_MODELS": f"{models}/v1",
                 "HOUSE_BROKER": verbs,
+                "SSL_CERT_FILE": "hearth-root.crt",
             },
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -52,7 +65,8 @@ async def test_the_program_of_twenty_lines_calls_a_tool_and_streams(tmp_path: Pa
     assert headers["authorization"] == f"Bearer {'k' * 32}"
     assert all(body["stream"] and body["model"] == "orchestrator" for body in memory.bodies)
     lines = [line for line in PROGRAM.splitlines() if line.strip()]
-    assert len(lines) <= 24, "the page promises twenty lines"
+    assert len(lines) <= 20, "the page promises twenty lines"
+    assert "SSL_CERT_FILE=$PWD/hearth-root.crt" in PAGE
 
 
 async def test_the_file_becomes_an_agent_with_the_houses_tools(

@@ -25,6 +25,18 @@ def client_of(url: str) -> AsyncOpenAI:
     return AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
 
 
+async def test_a_leader_that_was_measured_and_is_not_trusted_gets_no_tools(start: Start) -> None:
+    why = "qwen3.5 cannot be trusted with tools (30 of 50 tasks right)"
+    house = await start(lambda body: f"by {body['model']}", untrusted={"orchestrator": why})
+    answer = await house.ask("Write a python script.")
+    assert answer.text == "by coder"
+    assert f"Agent Team → Coder by rules, without tools: {why}" in answer.thoughts
+    assert all("tools" not in one for one in house.provider.requests)
+    # One agent alone is the person's own choice.
+    await house.ask("Is kokoro well?", model="agent-caretaker")
+    assert "tools" in house.provider.requests[-1]
+
+
 async def test_the_openai_client_reads_a_chat(start: Start) -> None:
     house = await start(lead)
     async with client_of(house.url) as client:
@@ -169,7 +181,8 @@ async def test_a_model_that_cannot_call_tools_leads_by_rules(start: Start) -> No
     assert "tools" not in house.provider.requests[-1]
 
 
-OWN = '''
+OWN = '''"""It doubles."""
+
 import agents
 
 
@@ -206,6 +219,8 @@ async def test_an_agent_of_ones_own_is_one_file(start: Start, tmp_path: Path) ->
     assert [one["id"] for one in models][-1] == "agent-doubler"
     # In a chat they stand beside aliases with names such as Coder.
     assert (models[0]["name"], models[-1]["name"]) == ("Agent Team", "Agent: Doubler")
+    shown = [one["info"]["meta"]["description"] for one in models]
+    assert shown[-1] == "It doubles."
     answer = await house.ask("21", model="agent-doubler")
     assert answer.text == "42"
     assert answer.kinds("tool", "return") == [("doubler", "double"), ("doubler", "double")]

@@ -1,7 +1,9 @@
 """Every limit ends a run with a message that says what was reached."""
 
 import asyncio
+import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +42,25 @@ async def test_a_run_ends_at_each_limit(start: Start, limits: dict[str, Any], re
     assert len(house.provider.requests) <= 12
 
 
+async def test_the_last_line_says_what_the_run_cost_and_each_hand_off_its_own(
+    start: Start,
+) -> None:
+    def once(body: dict[str, Any]) -> Any:
+        done = any(one["role"] == "tool" for one in body["messages"])
+        return "The end." if done or body["model"] != "orchestrator" else once_more(body)
+
+    house = await start(once, prices={"qwen3.5": {"input_eur": 100.0, "output_eur": 300.0}})
+    answer = await house.ask("find it")
+    assert answer.text == "The end."
+    *_, came_back, last = answer.thoughts.splitlines()
+    # 10 tokens read and 5 written of each of three answers.
+    assert re.fullmatch(r"Done: \d+\.\d s, 45 tokens, 0\.0075 EUR for the cloud", last)
+    assert re.search(r"\(\d+\.\d s, 15 tokens, 0\.0025 EUR\): The end\.", came_back)
+    assert [step.get("eur") for step in answer.steps[-2:]] == [0.0025, 0.0075]
+    free = await (await start(once)).ask("find it")
+    assert free.thoughts.splitlines()[-1].endswith("45 tokens")
+
+
 async def test_an_unknown_price_costs_nothing(start: Start) -> None:
     house = await start(once_more, limits={"cloud_eur": 0.0, "turns": 4})
     assert "4 turns" in (await house.ask("never end")).text
@@ -74,6 +95,47 @@ async def test_a_model_that_does_not_count_is_counted(start: Start) -> None:
     house = await start(lambda _: "word " * 200, limits={"tokens": 100})
     house.provider.usage = (0, 0)
     assert "the limit of 100 tokens" in (await house.ask("talk")).text
+
+
+OWN = """
+import agents
+def agent(house):
+    tools = house.tools("spender", "service_status")
+    return agents.Agent(name="spender", model=house.model("fast"), tools=tools)
+"""
+
+
+@pytest.mark.parametrize("usage", [(1_000, 10), (0, 10), None])
+async def test_what_an_agent_of_ones_own_costs_counts(
+    start: Start, tmp_path: Path, usage: tuple[int, int] | None
+) -> None:
+    """It asks for no usage, and some servers do not count what they read."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/spender.py").write_text(OWN)
+
+    def spend(body: dict[str, Any]) -> Any:
+        return [Call("service_status", {"service": f"x{len(body['messages'])}"})]
+
+    # Nothing but what is read costs money, and there is much of it.
+    price = {"input_eur": 10.0, "output_eur": 0.0}
+    limits = {"cloud_eur": 0.05, "turns": 20}
+    house = await start(spend, own=tmp_path / "own", limits=limits, prices={"qwen3.5": price})
+    house.provider.usage = usage
+    answer = await house.ask("spend " * 10_000, model="spender")
+    assert "the limit of 0.05 EUR for the cloud" in answer.text
+
+
+async def test_answers_that_break_off_count(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hearth_agents.models.MAX_BYTES", 40_000)
+
+    def again(body: dict[str, Any]) -> Any:
+        if body["model"] == "fast":
+            return "word " * 20_000
+        return [Call("researcher", {"input": f"task {len(body['messages'])}"})]
+
+    house = await start(again, limits={"tokens": 1000, "turns": 20})
+    answer = await house.ask("go")
+    assert "the limit of 1000 tokens" in answer.text
 
 
 async def test_ten_tools_at_once_are_called_a_few_at_a_time(start: Start) -> None:

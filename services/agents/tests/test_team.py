@@ -74,6 +74,21 @@ async def test_each_server_gets_its_own_key_and_the_broker_the_caller(start: Sta
     assert headers["x-hearth-run"].startswith("run-")
 
 
+async def test_the_broker_is_told_who_asks_and_only_the_chat_may_name_a_person(
+    start: Start,
+) -> None:
+    name = {"X-OpenWebUI-User-Name": "Zo%C3%AB K."}
+    house = await start(lead, chats=["tests"])
+    await house.ask("What?", headers=name)
+    _, _, headers = house.broker.calls[0]
+    assert (headers["x-hearth-client"], headers["x-hearth-person"]) == ("tests", "Zo%C3%AB%20K.")
+    house = await start(lead)
+    await house.ask("What?", headers=name)
+    _, _, headers = house.broker.calls[0]
+    assert headers["x-hearth-client"] == "tests"
+    assert "x-hearth-person" not in headers
+
+
 async def test_the_leader_reads_the_whole_chat_and_a_specialist_its_task_only(start: Start) -> None:
     house = await start(lead)
     messages = [

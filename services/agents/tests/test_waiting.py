@@ -1,6 +1,7 @@
 """Runs that wait for a person: stored, shown, and continued by what the broker says alone."""
 
 import asyncio
+import sqlite3
 import stat
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,27 @@ async def test_a_waiting_run_goes_on_after_a_restart(start: Start, model: str) -
     # The run has ended: the same question is a new task now.
     await waiting(second, model)
     assert len(broker.of("restart")) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("$.$schemaVersion", '"99"'), ("$.current_agent", '{"name": "gone"}')]
+)
+async def test_a_run_that_cannot_go_on_is_told_and_blocks_nothing(
+    start: Start, tmp_path: Path, key: str, value: str
+) -> None:
+    broker = FakeBroker()
+    await waiting(await start(restart, broker=broker), "agent-team")
+    broker.states["A1"] = "done"
+    with sqlite3.connect(tmp_path / "runs.db") as database:
+        change = "UPDATE waiting SET state = json_set(state, ?, json(?))"
+        assert database.execute(change, (key, value)).rowcount == 1
+    database.close()
+    house = await start(lambda _: "a new answer", broker=broker)
+    answer = await house.ask("restart kokoro", headers=CHAT_ID)
+    assert "cannot go on" in answer.text
+    assert "still holds: restart" in answer.text
+    answer = await house.ask("restart kokoro", headers=CHAT_ID)
+    assert answer.text == "a new answer"
 
 
 async def test_a_repeated_request_waits_again(start: Start) -> None:
@@ -190,7 +212,7 @@ async def test_the_newer_of_two_requests_goes_on(start: Start) -> None:
     await eventually(lambda: house.broker.of("approval_status"))
     second = asyncio.create_task(house.ask("restart kokoro", headers=CHAT_ID))
     answer = (await first).text
-    assert answer.endswith("\n\nThis goes on in a newer request of the same chat.")
+    assert answer.endswith("\n\nContinued in a newer request of the same chat.")
     house.broker.states["A1"] = "done"
     assert "restart: done" in (await second).text
     assert len(house.broker.of("restart")) == 1

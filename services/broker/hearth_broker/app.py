@@ -20,9 +20,9 @@ from hearth_serving.limits import Limits, read_body
 
 from .config import Config
 from .mcp_server import make_manager
-from .registry import CallError, Registry
+from .registry import REPORT, CallError, Registry
 from .schemas import openapi
-from .verbs import Call, Verb
+from .verbs import HOUSE, Call, Verb
 
 # A proposal has whole files; nothing else is nearly as long.
 BODY_BYTES = 2 * 1024 * 1024
@@ -60,6 +60,7 @@ def create_app(
             Route("/status", endpoints.status, methods=["GET"]),
             Route("/openapi.json", endpoints.document, methods=["GET"]),
             Route("/v1/verbs/{name}", endpoints.call, methods=["POST"]),
+            Route("/v1/reads", endpoints.reads, methods=["POST"]),
             Route("/mcp", _Keyed(registry, manager.handle_request)),
             *routes,
         ],
@@ -94,15 +95,17 @@ class Endpoints:
         """Carry out one verb."""
         caller, name = _caller(self._registry, request), request.path_params["name"]
         async with self._registry.admitted(caller, name):
-            body = await _body(self._registry, caller, name, request)
-            try:
-                arguments = json.loads(body or b"{}")
-            except (ValueError, RecursionError):
-                refusal = CallError(400, "bad_body", "the body is a JSON object")
-                raise self._registry.refused(caller, name, refusal) from None
+            arguments = await _json(self._registry, caller, name, request)
             reply = await self._registry.call(caller, name, arguments)
         content = {"text": reply.text, "data": reply.data, "origin": reply.origin}
         return JSONResponse(content, headers=_NO_STORE)
+
+    async def reads(self, request: Request) -> Response:
+        """Remember what a program of the house was given by others."""
+        caller = _caller(self._registry, request)
+        async with self._registry.admitted(caller, REPORT):
+            self._registry.report(caller, await _json(self._registry, caller, REPORT, request))
+        return JSONResponse({}, headers=_NO_STORE)
 
 
 class _Keyed:
@@ -155,22 +158,33 @@ async def _body(registry: Registry, caller: Call, name: str, request: Request) -
         raise registry.refused(caller, name, refusal) from None
 
 
+async def _json(registry: Registry, caller: Call, name: str, request: Request) -> object:
+    body = await _body(registry, caller, name, request)
+    try:
+        found: object = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        refusal = CallError(400, "bad_body", "the body is a JSON object")
+        raise registry.refused(caller, name, refusal) from None
+    return found
+
+
 async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _error(status: int, text: str) -> JSONResponse:
+def _error(status: int, text: str, origin: str = HOUSE) -> JSONResponse:
     headers = dict(_NO_STORE)
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status == 429:
         headers["Retry-After"] = "5"
-    return JSONResponse({"error": {"message": text}}, status, headers=headers)
+    content = {"error": {"message": text, "origin": origin}}
+    return JSONResponse(content, status, headers=headers)
 
 
 async def _call_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, CallError)  # noqa: S101 - Starlette calls this for nothing else
-    return _error(error.status, str(error))
+    return _error(error.status, str(error), error.origin)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -1,9 +1,11 @@
 """Verbs that change the house: they only make a proposal, which a person approves elsewhere."""
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -15,13 +17,16 @@ from hearth.approvals.unit import answer_apart
 from hearth.catalogue.house import House
 
 from .config import Config
-from .verbs import Call, Read, RefusedError, Reply, Verb
+from .verbs import HOUSE, Call, Read, RefusedError, Reply, Verb
 
 # A preview runs the whole playbook in check mode.
 PREVIEW_S = 300.0
 _QUICK_S = 60.0
 # The program that asks ends before the call does.
 _GRACE_S = 10.0
+# How long this machine may preview for one consumer within an hour, whatever becomes of it, and
+# what each preview counts at least.
+SHARE_S, LEAST_S, HOUR_S = 900.0, 20.0, 3600.0
 _SUMMARIES = {
     "restart": "Ask a person to restart a service or part.",
     "start": "Ask a person to start a service that is stopped.",
@@ -63,11 +68,16 @@ def verbs(house: House, config: Config, ask: Ask | None = None) -> list[Verb]:
 
 
 class Asker:
-    """Turns calls into proposals, one after the other: each looks at the whole house."""
+    """Turns calls into proposals, one after the other: each looks at the whole house.
 
-    def __init__(self, home: str, ask: Ask) -> None:
-        self._home, self._ask = home, ask
-        self._one = asyncio.Semaphore(1)
+    A preview takes minutes, so that others do not wait for it, and each consumer has a share.
+    """
+
+    def __init__(self, home: str, ask: Ask, now: Callable[[], float] = time.monotonic) -> None:
+        self._home, self._ask, self._now = home, ask, now
+        self._quick, self._preview = asyncio.Semaphore(1), asyncio.Semaphore(1)
+        self._previewing: set[str] = set()
+        self._spent: dict[str, deque[tuple[float, float]]] = defaultdict(deque)
 
     def verb(self, name: str) -> Callable[[Call, Any], Any]:
         """Return the function behind one verb."""
@@ -77,19 +87,44 @@ class Asker:
             request = {
                 "verb": name,
                 "arguments": arguments.model_dump(),
-                "who": asdict(Who(call.consumer, call.agent, call.run, call.chat)),
+                "who": asdict(_who(call)),
                 "reads": [asdict(one) for one in kept(call.reads)],
             }
             try:
-                async with self._one:
+                turn = self._turn(call.consumer) if name == "propose" else self._quick
+                async with turn:
                     answer = await asyncio.to_thread(
                         self._ask, json.dumps(request).encode(), within_s
                     )
             except ApprovalError as error:
-                raise RefusedError(str(error)) from None
+                raise RefusedError(str(error), "" if error.outside else HOUSE) from None
             return self._reply(answer)
 
         return run
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, consumer: str) -> AsyncIterator[None]:
+        """Let a consumer have one preview at a time, and its share of an hour."""
+        spent = self._spent[consumer]
+        while spent and spent[0][0] < self._now() - HOUR_S:
+            spent.popleft()
+        if consumer in self._previewing:
+            text = "a proposal of this key is being previewed: wait for its answer"
+            raise RefusedError(text, HOUSE)
+        if sum(seconds for _, seconds in spent) >= SHARE_S:
+            minutes = int(spent[0][0] + HOUR_S - self._now()) // 60 + 1
+            text = f"the previews of this key took {SHARE_S / 60:g} minutes of the last hour: "
+            raise RefusedError(f"{text}wait {minutes} minutes", HOUSE)
+        self._previewing.add(consumer)
+        try:
+            async with self._preview:
+                began = self._now()
+                try:
+                    yield
+                finally:
+                    spent.append((began, max(LEAST_S, self._now() - began)))
+        finally:
+            self._previewing.discard(consumer)
 
     def _reply(self, answer: dict[str, Any]) -> Reply:
         page = f"https://{self._home}/approvals/{answer['id']}"
@@ -105,6 +140,10 @@ class Asker:
             f"within {left_s // 60} minutes; approval_status tells what became of it."
         )
         return Reply(text, data)
+
+
+def _who(call: Call) -> Who:
+    return Who(call.consumer, call.agent, call.run, call.chat, call.client, call.person)
 
 
 def kept(reads: Sequence[Read]) -> list[Kept]:

@@ -37,6 +37,8 @@ class Config(pydantic.BaseModel):
     """The checkout with `scripts/hearth`, which carries out what was approved."""
     home: str = "home.lan"
     """The site of the approvals' pages; also the relying party of passkeys."""
+    chats: Mapping[str, str] = {}
+    """The site of each chat UI, by its consumer."""
     house: Path = HOUSE_FILE
     snapshot: Path = WATCH_FOLDER / "snapshot.json"
     state: Path = Path("/var/lib/hearth/broker")

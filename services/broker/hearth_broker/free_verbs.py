@@ -22,7 +22,7 @@ from .config import Config
 from .outgoing import send
 from .registry import AUDIT
 from .snapshot import read_snapshot
-from .verbs import Arguments, Call, RefusedError, Reply, Verb
+from .verbs import HOUSE, OUTSIDE, Arguments, Call, RefusedError, Reply, Verb
 
 LOG_BYTES = 16 * 1024
 _CARDS = "hearth.prom"
@@ -37,7 +37,7 @@ Name = Annotated[str, Field(max_length=64, description="A service or part of the
 class AnyService(Arguments):
     """One service, or all."""
 
-    service: Annotated[str, Field(max_length=64, description="A service or part; all without")] = ""
+    service: Annotated[str, Field(max_length=64, description="Service or part; omit for all")] = ""
 
 
 class Logs(Arguments):
@@ -144,7 +144,8 @@ class HouseVerbs:
         document = read_snapshot(self.config.snapshot)
         rows = [row for row in document["rows"] if arguments.service in ("", row["name"])]
         if not rows:
-            raise RefusedError(unknown(arguments.service, (r["name"] for r in document["rows"])))
+            names = [row["name"] for row in document["rows"]]
+            raise RefusedError(unknown(arguments.service, names), HOUSE)
         run = document.get("run")
         head = [f"A run is going on: {run['what']}"] if run else []
         data = [{key: row.get(key) for key in _ROW} for row in rows]
@@ -162,7 +163,8 @@ class HouseVerbs:
             engine.execute, instance_of(owner), tail, timeout=engine.READ_S
         )
         if done.returncode:
-            raise RefusedError(f"the journal of {owner.name} cannot be read: {done.stdout[-200:]}")
+            text = f"the journal of {owner.name} cannot be read: {done.stdout[-200:]}"
+            raise RefusedError(text, f"{OUTSIDE}log of {owner.name}")
         text = done.stdout.strip() or "(no lines)"
         return Reply(text, {"service": owner.name}, f"outside: log of {owner.name}")
 
@@ -186,7 +188,7 @@ class HouseVerbs:
     async def _query(self, query: str) -> Reply:
         scraper = next((one for one in self.house.services.values() if one.scrapes), None)
         if scraper is None:
-            raise RefusedError("this house collects no figures: no service scrapes")
+            raise RefusedError("this house collects no figures: no service scrapes", HOUSE)
         answer = await send(
             scraper.name,
             f"{scraper.url}/api/v1/query",
@@ -195,7 +197,8 @@ class HouseVerbs:
         )
         found = answer.json(scraper.name)
         if found.get("status") != "success":
-            raise RefusedError(f"{scraper.name}: {one_line(found.get('error', 'no answer'))}")
+            text = f"{scraper.name}: {one_line(found.get('error', 'no answer'))}"
+            raise RefusedError(text, f"{OUTSIDE}figures in {scraper.name}")
         result = found.get("data", {}).get("result", [])
         series = result[:_SERIES] if isinstance(result, list) else []
         text = "\n".join(map(_series_text, series)) or "(no series)"
@@ -249,7 +252,7 @@ class HouseVerbs:
         except FileNotFoundError:
             text = ""
         except (ApprovalError, OSError, ValueError) as error:
-            raise RefusedError(one_line(error)) from None
+            raise RefusedError(one_line(error), HOUSE) from None
         return Reply(text, {"bytes": len(text.encode())})
 
     async def approval_status(self, call: Call, arguments: Approval) -> Reply:
@@ -258,25 +261,29 @@ class HouseVerbs:
         try:
             entry = await asyncio.to_thread(store.read, arguments.id)
         except ApprovalError as error:
-            raise RefusedError(one_line(error)) from None
+            raise RefusedError(one_line(error), HOUSE) from None
         proposal = entry.proposal
         if proposal.who.consumer != call.consumer:
-            raise RefusedError(f"there is no proposal {arguments.id} of {call.consumer}")
+            raise RefusedError(f"there is no proposal {arguments.id} of {call.consumer}", HOUSE)
         left_s = max(0, proposal.expires - int(time.time())) if entry.state == "pending" else 0
         data = {"approval": proposal.id, "state": entry.state, "expires_in_s": left_s}
         text = f"{proposal.summary}: {entry.state}" + (f": {entry.text}" if entry.text else "")
-        return Reply(text, data)
+        # What came of it quotes tasks and smoke tests, and those quote what services answer.
+        quotes = entry.text and entry.state in _CARRIED_OUT
+        return Reply(text, data, f"{OUTSIDE}what came of {proposal.id}" if quotes else HOUSE)
 
     def owner(self, name: str) -> Service | Part:
         """Return a service or part with a journal; RefusedError without."""
         found = self.house.services.get(name) or self.house.parts.get(name)
         if found is None:
-            raise RefusedError(unknown(name, [*self.house.services, *self.house.parts]))
+            raise RefusedError(unknown(name, [*self.house.services, *self.house.parts]), HOUSE)
         if isinstance(found, Service) and found.runtime == "external":
-            raise RefusedError(f"{name} runs on somebody else's server, which has its own log")
+            text = f"{name} runs on an external server, which has its own log"
+            raise RefusedError(text, HOUSE)
         return found
 
 
+_CARRIED_OUT = frozenset({"done", "failed", "taken_back"})
 _ROW = ("name", "kind", "up", "state", "text", "since", "memory_bytes", "version", "accelerator")
 
 

@@ -1,15 +1,17 @@
 """Requests that the broker sends: each bounded in time and size, and never redirected."""
 
 import asyncio
+import ipaddress
 import json
 import ssl
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 
 from hearth.clients.endpoints import needs_authorities
 
-from .verbs import RefusedError
+from .verbs import HOUSE, RefusedError
 
 MOST_BYTES = 512 * 1024
 
@@ -34,7 +36,7 @@ class Received(NamedTuple):
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise RefusedError(f"{name} answers HTTP {self.status} without a JSON object")
+            raise RefusedError(f"{name} answers HTTP {self.status} without a JSON object", HOUSE)
         return found
 
 
@@ -70,6 +72,18 @@ async def send(
             cut = len(body) > MOST_BYTES
             return Received(response.status_code, media_type[:80], body[:MOST_BYTES], cut)
     except TimeoutError:
-        raise RefusedError(f"{name} gives no whole answer within {within_s:g} s") from None
+        raise RefusedError(f"{name} gives no whole answer within {within_s:g} s", HOUSE) from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise RefusedError(f"{name} does not answer: {type(error).__name__}") from None
+        line = f"{name} does not answer: {type(error).__name__}"
+        if _is_named(url):
+            # The unit may reach the addresses that the name had when the house was converged.
+            line += "; if its address has changed, run `hearth up`"
+        raise RefusedError(line, HOUSE) from None
+
+
+def _is_named(url: str) -> bool:
+    try:
+        ipaddress.ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return True
+    return False

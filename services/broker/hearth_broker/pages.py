@@ -130,7 +130,10 @@ class Pages:
         entry = await self._entry(request)
         known = self._people.passkeys()
         options = self._passkeys.approval(entry.digest, known)
-        return self._html("one.html", entry=entry, passkeys=known, options=json.dumps(options))
+        chat = entry.proposal.who.chat_at(self._config.chats)
+        return self._html(
+            "one.html", entry=entry, passkeys=known, options=json.dumps(options), chat=chat
+        )
 
     async def state(self, request: Request) -> Response:
         """Answer with the state of one proposal, for a page that waits."""

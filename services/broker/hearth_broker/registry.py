@@ -13,7 +13,8 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import unquote
 
 import pydantic
 
@@ -23,8 +24,10 @@ from hearth.machine.engine import EngineError
 
 from .config import Config
 from .reads import Reads
-from .verbs import OUTSIDE, Call, RefusedError, Reply, Verb
+from .verbs import HOUSE, OUTSIDE, Arguments, Call, RefusedError, Reply, Verb
 
+# How the audit log calls a report.
+REPORT = "(reads)"
 AUDIT, REPORTED = "audit.jsonl", 100
 # At once: of one consumer, and of all. A few more wait for their turn.
 CONSUMER_CALLS, CALLS = 12, 24
@@ -37,12 +40,26 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{12,}")
 _SEARCHED, _DEPTH = 2000, 8
 
 
-class CallError(Exception):
-    """One line for the caller, with its HTTP status, and its name in the audit log."""
+class Given(Arguments):
+    """A text that others wrote."""
 
-    def __init__(self, status: int, outcome: str, text: str) -> None:
+    origin: Annotated[str, pydantic.Field(min_length=1, max_length=600)]
+    text: Annotated[str, pydantic.Field(max_length=200_000)]
+    whole: bool = True
+
+
+class Report(Arguments):
+    """What a program was given with a request, and not by a verb."""
+
+    reads: Annotated[tuple[Given, ...], pydantic.Field(max_length=40)]
+
+
+class CallError(Exception):
+    """One line for the caller, who wrote it, its HTTP status, and its name in the audit log."""
+
+    def __init__(self, status: int, outcome: str, text: str, origin: str = HOUSE) -> None:
         super().__init__(text)
-        self.status, self.outcome = status, outcome
+        self.status, self.outcome, self.origin = status, outcome, origin
 
 
 @dataclass(slots=True)
@@ -78,7 +95,8 @@ class Registry:
             raise ValueError("two verbs have the same name")
         self._log: Path = config.state / AUDIT
         audit.create(self._log)
-        self._reads = Reads(config.state)
+        inside = {name for name, one in config.consumers.items() if one.inside}
+        self._inside, self._reads = inside, Reads(config.state, inside=inside)
         self._now = now
         self._waiting: Counter[str] = Counter()
         self._of_all = asyncio.Semaphore(CALLS)
@@ -118,7 +136,12 @@ class Registry:
         def said(name: str) -> str:
             return _SAID.sub("", headers.get(f"x-hearth-{name}", "")[:REPORTED])
 
-        return Call(consumer, agent=said("agent"), run=said("run"), chat=said("chat"))
+        call = Call(consumer, agent=said("agent"), run=said("run"), chat=said("chat"))
+        if not self._consumers[consumer].inside:
+            return call
+        person = unquote(headers.get("x-hearth-person", "")[: 4 * REPORTED])
+        shown = "".join(letter for letter in person if letter.isprintable())
+        return replace(call, client=said("client"), person=shown[:REPORTED])
 
     @contextlib.asynccontextmanager
     async def admitted(self, caller: Call, name: str) -> AsyncIterator[None]:
@@ -151,14 +174,7 @@ class Registry:
             CallError: nothing was done, as far as the broker knows.
         """
         began = self._now()
-        fields = {
-            "consumer": caller.consumer,
-            "agent": caller.agent,
-            "run": caller.run,
-            "chat": caller.chat,
-            "verb": name,
-            "arguments": arguments,
-        }
+        fields = {**_who(caller), "verb": name, "arguments": arguments}
         try:
             verb = self._permitted(caller.consumer, name)
             checked = _checked(verb, arguments)
@@ -166,6 +182,7 @@ class Registry:
             reply = await self._run(caller, verb, checked)
         except CallError as error:
             fields |= {"outcome": error.outcome, "status": error.status, "text": str(error)}
+            fields |= {"origin": error.origin}
             self._finish("refused", fields, began)
             raise
         except asyncio.CancelledError:
@@ -175,6 +192,30 @@ class Registry:
         fields |= {"outcome": "ok", "origin": reply.origin, "bytes": len(reply.text.encode())}
         self._finish("call", fields, began)
         return reply
+
+    def report(self, caller: Call, body: object) -> None:
+        """Remember what a program of the house was given by others, outside of any verb.
+
+        Raises:
+            CallError: nothing was remembered.
+        """
+        fields: dict[str, Any] = {**_who(caller), "verb": REPORT}
+        try:
+            if caller.consumer not in self._inside:
+                text = "only programs of the house tell what they were given"
+                raise CallError(403, "not_allowed", text)
+            given = _report(body)
+            self._check_log()
+            for one in given.reads:
+                self._reads.note(
+                    caller, f"{OUTSIDE}{one_line(one.origin)}", one.text, whole=one.whole
+                )
+        except CallError as error:
+            fields |= {"outcome": error.outcome, "status": error.status, "text": str(error)}
+            self._record("refused", fields)
+            raise
+        origins = ", ".join(one.origin for one in given.reads)
+        self._record("call", fields | {"outcome": "ok", "origin": f"{OUTSIDE}{origins}"})
 
     def refused(self, caller: Call, name: str, error: CallError) -> CallError:
         """Write into the audit log that a call could not even be read; return `error`."""
@@ -205,11 +246,10 @@ class Registry:
             raise CallError(503, "no_audit", str(error)) from None
 
     async def _run(self, caller: Call, verb: Verb, checked: Any) -> Reply:
-        believed = self._consumers[caller.consumer].inside
         try:
             async with asyncio.timeout(verb.within_s):
                 if verb.kind == "change":
-                    caller = replace(caller, reads=self._reads.of(caller, believed))
+                    caller = replace(caller, reads=self._reads.of(caller))
                 reply = bounded(await verb.run(caller, checked), verb.text_bytes)
             if reply.origin.startswith(OUTSIDE):
                 data = "" if reply.data is None else json.dumps(reply.data, ensure_ascii=False)
@@ -219,20 +259,26 @@ class Registry:
             text = f"{verb.name} took longer than {verb.within_s:g} s"
             raise CallError(503, "late", text) from None
         except RefusedError as error:
-            raise CallError(409, "refused", one_line(error)) from None
+            origin = error.origin or f"{OUTSIDE}a refusal of {verb.name}"
+            raise self._told(
+                caller, verb, CallError(409, "refused", one_line(error), origin)
+            ) from None
         except EngineError as error:
-            raise self._failed_inside(caller, verb, one_line(error)) from None
+            # They may be the last words of a program in an instance.
+            failed = CallError(503, "failed", one_line(error), f"{OUTSIDE}a failure of {verb.name}")
+            raise self._told(caller, verb, failed) from None
         except Exception as error:
             raise _unexpected(verb, error) from None
         return reply
 
-    def _failed_inside(self, caller: Call, verb: Verb, text: str) -> CallError:
+    def _told(self, caller: Call, verb: Verb, failed: CallError) -> CallError:
+        """Remember the text of an error if others wrote it, and return the error."""
         try:
-            # They may be the last words of a program in an instance.
-            self._reads.note(caller, f"{OUTSIDE}a failure of {verb.name}", text)
+            if failed.origin.startswith(OUTSIDE):
+                self._reads.note(caller, failed.origin, str(failed))
         except Exception as error:
             return _unexpected(verb, error)
-        return CallError(503, "failed", text)
+        return failed
 
     def _within_rate(self, who: str, most: int, fields: Mapping[str, Any]) -> None:
         """Raise CallError above a rate of calls; one line in a minute counts them."""
@@ -279,6 +325,24 @@ class Registry:
     def _hidden(self, word: re.Match[str]) -> str:
         digest = hashlib.sha256(word[0].encode()).hexdigest()
         return "(a key)" if digest in self._digests else word[0]
+
+
+def _who(caller: Call) -> dict[str, Any]:
+    return {
+        "consumer": caller.consumer,
+        "agent": caller.agent,
+        "run": caller.run,
+        "chat": caller.chat,
+        **{key: text for key in ("client", "person") if (text := getattr(caller, key))},
+    }
+
+
+def _report(body: object) -> Report:
+    try:
+        return Report.model_validate_json(json.dumps(body))
+    except (ValueError, RecursionError):
+        text = "the body is {reads: [{origin, text, whole}]}, within its bounds"
+        raise CallError(400, "bad_arguments", text) from None
 
 
 def bounded(reply: Reply, most: int) -> Reply:

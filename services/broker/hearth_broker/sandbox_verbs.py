@@ -5,9 +5,11 @@ labelled as from outside, because anybody's program may have written it.
 """
 
 import asyncio
+import contextlib
 import functools
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Annotated, Literal, ParamSpec, TypeVar
@@ -19,7 +21,7 @@ from hearth.sandbox import SandboxError, command, lifecycle
 from hearth.sandbox.difference import Change, compare_sandbox
 
 from .config import Config
-from .verbs import OUTSIDE, Arguments, Call, RefusedError, Reply, Verb
+from .verbs import HOUSE, OUTSIDE, Arguments, Call, RefusedError, Reply, Verb
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +34,8 @@ Seconds = Annotated[float, pydantic.Field(gt=0, le=command.LONGEST_S, strict=Fal
 Word = Annotated[str, pydantic.Field(max_length=20_000)]
 # Of their own: a command of two minutes must not keep other verbs from theirs.
 _THREADS = ThreadPoolExecutor(2 * lifecycle.MOST, "sandbox")
+# Of the eight that there are, so that one consumer leaves some to others.
+MOST_OF_ONE = lifecycle.MOST // 2
 _CREATE_S, _RUN_S = 200, command.LONGEST_S + 60
 
 
@@ -103,9 +107,14 @@ class Code(Arguments):
 def verbs(house: House, config: Config) -> list[Verb]:
     """Return the verbs of sandboxes."""
     del config
+    made: Counter[str] = Counter()
 
     async def create(call: Call, arguments: Create) -> Reply:
-        return await _create(house, call, arguments)
+        return await _create(house, call, arguments, made)
+
+    async def run_code(call: Call, arguments: Code) -> Reply:
+        async with _share(call, made):
+            return await _run_code(arguments)
 
     many = [
         Verb(
@@ -145,25 +154,46 @@ def verbs(house: House, config: Config) -> list[Verb]:
         Verb(
             "run_code",
             "Run a Python or shell program in an empty sandbox of its own, and return its output.",
-            *(Code, "sandbox", _run_code, _CREATE_S + _RUN_S),
+            *(Code, "sandbox", run_code, _CREATE_S + _RUN_S),
         ),
     ]
     return many
 
 
-async def _create(house: House, call: Call, arguments: Create) -> Reply:
+@contextlib.asynccontextmanager
+async def _share(call: Call, made: Counter[str]) -> AsyncIterator[None]:
+    """Hold one of a consumer's places while something is made; `made` counts those in use."""
+    made[call.consumer] += 1
+    try:
+        own = [one for one in await _owned(call) if one.ready]
+        if made[call.consumer] + len(own) > MOST_OF_ONE:
+            names = ", ".join(one.name for one in own) or "none that is ready"
+            text = f"a key has {MOST_OF_ONE} sandboxes at most: delete one of yours ({names})"
+            raise RefusedError(text, HOUSE)
+        yield
+    finally:
+        made[call.consumer] -= 1
+
+
+async def _owned(call: Call) -> list[lifecycle.Sandbox]:
+    return [one for one in await _thread(lifecycle.list_sandboxes) if one.owner == call.consumer]
+
+
+async def _create(house: House, call: Call, arguments: Create, made: Counter[str]) -> Reply:
     if arguments.with_data:
         raise RefusedError(
-            "a copy with data is for a person: they run `hearth sandbox create SERVICE --data`"
+            "a copy with data is for a person: they run `hearth sandbox create SERVICE --data`",
+            HOUSE,
         )
     service = house.services.get(arguments.service.replace("-", "_"))
     if service is None:
         names = ", ".join(one.name for one in house.services.values() if one.runtime == "incus")
-        raise RefusedError(f"no service {arguments.service!r}: name one of {names}")
-    made = await _thread(_made, service, call.consumer)
-    left_s = round(made.ends - time.time())
-    text = f"{made.name} is ready: a copy of {made.service}, deleted in {left_s} s"
-    return Reply(text, asdict(made))
+        raise RefusedError(f"no service {arguments.service!r}: name one of {names}", HOUSE)
+    async with _share(call, made):
+        new = await _thread(_made, service, call.consumer)
+    left_s = round(new.ends - time.time())
+    text = f"{new.name} is ready: a copy of {new.service}, deleted in {left_s} s"
+    return Reply(text, asdict(new))
 
 
 def _made(service: Service, owner: str) -> lifecycle.Sandbox:
@@ -171,7 +201,7 @@ def _made(service: Service, owner: str) -> lifecycle.Sandbox:
 
 
 async def _list(call: Call, _: Nothing) -> Reply:
-    found = [one for one in await _thread(lifecycle.list_sandboxes) if one.owner == call.consumer]
+    found = await _owned(call)
     lines = [
         f"{one.name}: a copy of {one.service or 'nothing'}, "
         f"{one.note or ('ready' if one.running and one.ready else 'not ready')}"
@@ -188,7 +218,7 @@ async def _delete(call: Call, arguments: One) -> Reply:
 
 async def _run(call: Call, arguments: Run) -> Reply:
     if bool(arguments.argv) == bool(arguments.script):
-        raise RefusedError("give either argv (the words of a command) or script, not both")
+        raise RefusedError("give either argv (the words of a command) or script, not both", HOUSE)
     await _own(call, arguments.name)
     # A script may be longer than an argument.
     argv = arguments.argv or ("/bin/sh", "-s")
@@ -234,7 +264,7 @@ async def _diff(call: Call, arguments: One) -> Reply:
     return Reply("\n".join(lines) or "no changes", data, _origin(arguments.name))
 
 
-async def _run_code(_: Call, arguments: Code) -> Reply:
+async def _run_code(arguments: Code) -> Reply:
     ran = await _thread(
         command.run_code, arguments.language, arguments.code, timeout_s=arguments.timeout_s
     )

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .verbs import RefusedError
+from .verbs import HOUSE, RefusedError
 
 # The watcher writes every 3 s; after some missed looks nobody knows how the house is.
 STALE_S = 30.0
@@ -23,13 +23,13 @@ def read_snapshot(path: Path) -> dict[str, Any]:
             found = json.loads(stream.read(_MOST_BYTES))
         age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - float(found["made_boot_s"])
     except FileNotFoundError:
-        raise RefusedError(_todo("has written nothing")) from None
+        raise RefusedError(_todo("has written nothing"), HOUSE) from None
     except OSError as error:
-        raise RefusedError(_todo(f"wrote what cannot be read ({error.strerror})")) from None
+        raise RefusedError(_todo(f"wrote what cannot be read ({error.strerror})"), HOUSE) from None
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise RefusedError(_todo("wrote no valid document")) from None
+        raise RefusedError(_todo("wrote no valid document"), HOUSE) from None
     if not 0 <= age_s <= STALE_S:
-        raise RefusedError(_todo(f"last looked {age_s:.0f} s ago"))
+        raise RefusedError(_todo(f"last looked {age_s:.0f} s ago"), HOUSE)
     return dict(found)
 
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import pydantic
 
+HOUSE = "house"
+"""The origin of what the house itself says."""
 OUTSIDE = "outside: "
 """The start of an origin of text that others than the house may have written."""
 TEXT_BYTES = 64 * 1024
@@ -16,7 +18,14 @@ Kind = Literal["free", "sandbox", "change"]
 
 
 class RefusedError(Exception):
-    """One line for a person: why nothing was done, and what to do instead."""
+    """One line for a person: why nothing was done, and what to do instead.
+
+    `origin` says who wrote it: without one, somebody outside may have.
+    """
+
+    def __init__(self, text: str, origin: str = "") -> None:
+        super().__init__(text)
+        self.origin = origin
 
 
 class Arguments(pydantic.BaseModel):
@@ -47,7 +56,8 @@ class Read:
 class Call:
     """Who calls, for which agent, run and chat; `reads` is what this run read from outside.
 
-    Only the consumer is proved, by its key; the others are what it says.
+    Only the consumer is proved, by its key; the others are what it says. `client` and `person` are
+    who gave it the task, which only a program of the house says.
     """
 
     consumer: str
@@ -55,6 +65,8 @@ class Call:
     run: str = ""
     chat: str = ""
     reads: Sequence[Read] = ()
+    client: str = ""
+    person: str = ""
 
 
 @dataclass(slots=True)
@@ -66,7 +78,7 @@ class Reply:
 
     text: str
     data: Mapping[str, Any] | Sequence[Any] | None = None
-    origin: str = "house"
+    origin: str = HOUSE
 
 
 Run = Callable[[Call, Any], Awaitable[Reply]]

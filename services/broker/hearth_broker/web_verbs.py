@@ -15,7 +15,7 @@ from hearth.paths import ROOT_CERTIFICATE
 
 from .config import Config
 from .outgoing import Received, send
-from .verbs import Arguments, Call, RefusedError, Reply, Verb
+from .verbs import HOUSE, OUTSIDE, Arguments, Call, RefusedError, Reply, Verb
 
 COMFYUI = "comfyui"
 _CADDY = "127.0.0.1"
@@ -116,15 +116,17 @@ class WebVerbs:
         owner = self.house.services.get(name) or self.house.parts.get(name)
         if owner is None:
             names = [*self.house.services, *self.house.parts, *(s.fqdn for s in self.house.sites)]
-            raise RefusedError(f"no name {name[:64]!r} in the house: {suggest(name, names)}")
+            text = f"no name {name[:64]!r} in the house: {suggest(name, names)}"
+            raise RefusedError(text, HOUSE)
         if owner.health is None or not owner.url:
-            raise RefusedError(f"{name} has no health endpoint in its record")
+            raise RefusedError(f"{name} has no health endpoint in its record", HOUSE)
         # From here a service believes that the machine calls; its other paths may hold settings.
         if arguments.path not in ("/", owner.health.path):
             sites = ", ".join(site.fqdn for site in owner.sites) or "it has none"
             raise RefusedError(
                 f"of a service only its health ({owner.health.path}) is requested: probe its "
-                f"site for other paths ({sites})"
+                f"site for other paths ({sites})",
+                HOUSE,
             )
         url = f"{owner.url}{owner.health.path}"
         return await send(name, url, _PROBE_S), f"health of {name}"
@@ -134,7 +136,7 @@ class WebVerbs:
         try:
             trust = Edge(_CADDY, self.root).trust()
         except ClientError as error:
-            raise RefusedError(one_line(error)) from None
+            raise RefusedError(one_line(error), HOUSE) from None
         # The machine's own address with the site's name: no DNS decides where this goes.
         return await send(
             fqdn,
@@ -163,7 +165,7 @@ class WebVerbs:
         """Let the fetcher fetch a page: it alone reaches the internet, and not the house."""
         fetcher = self._offering("fetch")
         if fetcher is None:
-            raise RefusedError("this house fetches no pages: its service `fetcher` is off")
+            raise RefusedError("this house fetches no pages: its service `fetcher` is off", HOUSE)
         answer = await send(
             fetcher.name,
             f"{fetcher.url}/fetch",
@@ -173,7 +175,7 @@ class WebVerbs:
         )
         found = answer.json(fetcher.name)
         if answer.status != 200:
-            raise RefusedError(_message(found, answer.status))
+            raise RefusedError(_message(found, answer.status), f"{OUTSIDE}{arguments.url[:300]}")
         url, status = one_line(found.get("url", "")), found.get("status")
         cut = ", cut" if found.get("truncated") else ""
         head = f"{url}: HTTP {status}, {one_line(found.get('type', ''))}{cut}"
@@ -184,7 +186,7 @@ class WebVerbs:
         """Ask the search server that the inventory names, with SearXNG's interface."""
         server = self._offering("search")
         if server is None:
-            raise RefusedError("this house has no search server: say so, and do not guess")
+            raise RefusedError("this house has no search server: say so, and do not guess", HOUSE)
         answer = await send(
             server.name,
             f"{server.url}/search",
@@ -193,7 +195,7 @@ class WebVerbs:
             headers=self._search_key(),
         )
         if answer.status != 200:
-            raise RefusedError(f"{server.name} answers HTTP {answer.status}")
+            raise RefusedError(f"{server.name} answers HTTP {answer.status}", HOUSE)
         found = _list(answer.json(server.name).get("results"))[: arguments.results]
         results = [
             {
@@ -213,7 +215,7 @@ class WebVerbs:
         try:
             key = self.config.search_key.read_text(encoding="utf-8").strip()
         except OSError as error:
-            raise RefusedError(f"the key of the search server: {error.strerror}") from None
+            raise RefusedError(f"the key of the search server: {error.strerror}", HOUSE) from None
         return {"Authorization": f"Bearer {key}"}
 
     def _offering(self, capability: str) -> Service | None:

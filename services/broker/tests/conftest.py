@@ -43,7 +43,7 @@ async def _change(call: Call, _: Word) -> Reply:
 
 
 async def _refuse(_: Call, arguments: Word) -> Reply:
-    raise RefusedError(f"not {arguments.word}:\nwrite another one")
+    raise RefusedError(f"not {arguments.word}:\nwrite another one", "house")
 
 
 def sample_verbs() -> list[Verb]:

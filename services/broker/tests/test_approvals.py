@@ -117,6 +117,27 @@ async def approve(
     return await pages.post(f"/approvals/{id_}/approve", json=body, headers=headers)
 
 
+UUID = "6a1f2c1e-0b5d-4f8e-9a3b-1c2d3e4f5a6b"
+
+
+@pytest.mark.parametrize(
+    ("client", "chat", "linked"),
+    [("open_webui", UUID, True), ("open_webui", "local:x", False), ("household", UUID, False)],
+)
+async def test_a_proposal_shows_who_asked_and_leads_to_the_chat(
+    config: Config, house: House, store: Store, client: str, chat: str, linked: bool
+) -> None:
+    made = proposal(who=Who("agents", "caretaker", "run-7", chat, client, "Zoë <b>"))
+    store.add(made)
+    config = config.model_copy(update={"chats": {"open_webui": "chat.lan"}})
+    async with serving(create_app(config, house, [], routes(config, Started()))) as pages:
+        page = (await pages.get(f"/approvals/{made.id}", headers=PERSON)).text
+        assert f"Zoë &lt;b&gt; in {client}, by agents" in page
+        assert (f'href="https://chat.lan/c/{chat}"' in page) == linked
+        listed = (await pages.get("/approvals/", headers=PERSON)).text
+        assert f"asked by Zoë &lt;b&gt; in {client}, by agents" in listed
+
+
 async def test_a_passkey_approves_what_the_page_shows(
     pages: httpx.AsyncClient, store: Store, phone: Authenticator, started: Started, lines: Lines
 ) -> None:

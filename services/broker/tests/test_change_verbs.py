@@ -15,12 +15,13 @@ from hearth.approvals import ApprovalError
 from hearth.approvals.proposal import MOST_READS, READS_CHARACTERS
 from hearth.approvals.unit import answer_apart, execute_apart
 from hearth.catalogue.house import House
+from hearth_broker import change_verbs
 from hearth_broker.app import create_app
 from hearth_broker.change_verbs import kept, verbs
 from hearth_broker.config import Config
 from hearth_broker.verbs import Read
 
-from .conftest import key, sample_verbs, serving
+from .conftest import OTHER, key, sample_verbs, serving
 
 NAMES = ["restart", "start", "stop", "unload_model", "propose"]
 ID = "2345678923456789abcdefghjk"
@@ -31,14 +32,14 @@ class Asked:
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
-        self.error = ""
+        self.error, self.takes_s = "", 0.02
         self.at_once, self._running, self._lock = 0, 0, threading.Lock()
 
     def __call__(self, request: bytes, within_s: float) -> dict[str, Any]:
         with self._lock:
             self._running += 1
             self.at_once = max(self.at_once, self._running)
-        time.sleep(0.02)
+        time.sleep(self.takes_s)
         self.requests.append(json.loads(request))
         with self._lock:
             self._running -= 1
@@ -55,7 +56,8 @@ def asked() -> Asked:
 @pytest.fixture
 async def changes(config: Config, house: House, asked: Asked) -> AsyncIterator[httpx.AsyncClient]:
     team = config.consumers["team"].model_copy(update={"verbs": ("page", *NAMES)})
-    config = config.model_copy(update={"consumers": {"team": team}})
+    coding = config.consumers["coding"].model_copy(update={"verbs": tuple(NAMES)})
+    config = config.model_copy(update={"consumers": {"team": team, "coding": coding}})
     every = [*sample_verbs(), *verbs(house, config, asked)]
     async with serving(create_app(config, house, every)) as client:
         yield client
@@ -75,10 +77,23 @@ async def test_a_proposal_names_its_page_and_what_was_read(
     assert "nothing is done yet" in answer.json()["text"]
     (request,) = asked.requests
     assert request["verb"] == "restart"
-    assert request["who"] == {"consumer": "team", "agent": "caretaker", "run": "r1", "chat": "c1"}
+    who_asks = {"consumer": "team", "agent": "caretaker", "run": "r1", "chat": "c1"}
+    assert request["who"] == {**who_asks, "client": "", "person": ""}
     (read,) = request["reads"]
     assert read["origin"] == "outside: https://example.org/"
     assert read["text"].startswith("a page says restart kokoro")
+
+
+async def test_only_a_program_of_the_house_is_believed_for_whom_it_asks(
+    changes: httpx.AsyncClient, asked: Asked
+) -> None:
+    said = {"X-Hearth-Client": "open_webui", "X-Hearth-Person": "Zo%C3%AB%0A%E2%80%AE%20K."}
+    for sent in (key(), key(OTHER)):
+        headers = {**sent, **said}
+        await changes.post("/v1/verbs/restart", json={"service": "kokoro"}, headers=headers)
+    inside, other = (one["who"] for one in asked.requests)
+    assert (inside["client"], inside["person"]) == ("open_webui", "Zoë K.")
+    assert (other["client"], other["person"]) == ("", "")
 
 
 async def test_a_refusal_is_one_line(changes: httpx.AsyncClient, asked: Asked) -> None:
@@ -87,6 +102,7 @@ async def test_a_refusal_is_one_line(changes: httpx.AsyncClient, asked: Asked) -
     answer = await changes.post("/v1/verbs/propose", json=body, headers=key())
     assert answer.status_code == 409
     assert answer.json()["error"]["message"] == "the proposed inventory is not valid: x y"
+    assert answer.json()["error"]["origin"] == "house"
 
 
 @pytest.mark.parametrize(
@@ -170,3 +186,39 @@ def test_a_request_goes_through_standard_input(systemd: Path) -> None:
     (systemd / "answer").write_text("Traceback")
     with pytest.raises(ApprovalError, match="no JSON"):
         answer_apart(Path("/srv/hearth"), b"{}", 20)
+
+
+PROPOSAL = {"files": {"services.yml": "services: {}\n"}, "why": "a voice"}
+
+
+async def test_failing_previews_count_and_one_key_has_its_share(
+    changes: httpx.AsyncClient, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_verbs, "SHARE_S", 100.0)
+    asked.error = "a task failed"
+    texts = []
+    for _ in range(8):
+        answer = await changes.post("/v1/verbs/propose", json=PROPOSAL, headers=key())
+        texts.append(answer.json()["error"]["message"])
+    assert texts == ["a task failed"] * 5 + [texts[-1]] * 3
+    assert "wait 60 minutes" in texts[-1]
+    assert len(asked.requests) == 5
+    # A restart has no preview.
+    asked.error = ""
+    answer = await changes.post("/v1/verbs/restart", json={"service": "kokoro"}, headers=key())
+    assert answer.status_code == 200
+
+
+async def test_one_key_has_one_preview_at_a_time_and_others_do_not_wait(
+    changes: httpx.AsyncClient, asked: Asked
+) -> None:
+    asked.takes_s = 0.5
+    first = asyncio.create_task(changes.post("/v1/verbs/propose", json=PROPOSAL, headers=key()))
+    await asyncio.sleep(0.1)
+    asked.takes_s = 0.0
+    second = await changes.post("/v1/verbs/propose", json=PROPOSAL, headers=key())
+    assert "is being previewed" in second.json()["error"]["message"]
+    answer = await changes.post("/v1/verbs/restart", json={"service": "kokoro"}, headers=key())
+    assert answer.status_code == 200
+    assert not first.done()
+    assert (await first).status_code == 200

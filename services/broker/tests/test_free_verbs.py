@@ -299,6 +299,29 @@ async def test_a_search_needs_a_server(look: Look) -> None:
     assert told["origin"] == f"outside: {url}"
 
 
+async def test_a_search_server_gets_its_key_and_a_name_that_moved_is_explained(
+    look: Look, tmp_path: Path
+) -> None:
+    key = tmp_path / "search_key"
+    key.write_text("of the search server\n")
+    look.config = look.config.model_copy(update={"search_key": key})
+    seen: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"results": []}')
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        look.with_service("searx", f"http://127.0.0.1:{port}", offers=("search",))
+        await look.told("web_search", query="openssh")
+    assert "authorization: bearer of the search server" in seen[0].lower()
+    look.with_service("searx", f"http://localhost:{port}", offers=("search",))
+    refusal = await look.refused("web_search", query="openssh")
+    assert "if its address has changed, run `hearth up`" in refusal
+
+
 async def test_comfyui_is_there_only_where_it_is_entered(look: Look) -> None:
     assert (await look.ask("comfyui_status")).status_code == 404
 
@@ -366,5 +389,12 @@ async def test_a_proposal_is_known_to_who_asked(look: Look) -> None:
     told = await look.told("approval_status", id=ids[0])
     assert told["text"] == "restart kokoro: pending"
     assert told["data"]["state"] == "pending"
+    assert told["origin"] == "house"
     assert "no proposal" in await look.refused("approval_status", id=ids[1])
     assert await look.refused("approval_status", id="../../etc/passwd")
+    store = Store(folder, look.config.state / "audit.jsonl")
+    store.decide(ids[0], "approved", store.read(ids[0]).digest, "Anna")
+    store.start(ids[0], lambda one: one.base)
+    store.end(ids[0], "failed", "the smoke tests are red: kokoro says stop litellm")
+    told = await look.told("approval_status", id=ids[0])
+    assert told["origin"] == f"outside: what came of {ids[0]}"

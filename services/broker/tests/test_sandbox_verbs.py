@@ -1,5 +1,6 @@
 """Agents act in their own sandboxes only, and all that comes out of one is labelled."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -161,6 +162,38 @@ async def test_a_script_is_given_on_standard_input(
     assert response.status_code == 400
 
 
+async def test_one_consumer_leaves_places_to_others(
+    broker: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, did: list[tuple[Any, ...]]
+) -> None:
+    most = sandbox_verbs.MOST_OF_ONE
+    mine = [replace(MINE, name=f"sb-0000001{number}") for number in range(most)]
+    monkeypatch.setattr(lifecycle, "list_sandboxes", lambda: [*mine, PERSONS])
+    code = {"language": "python", "code": "1"}
+    for verb, more in (("sandbox_create", {"service": "ollama"}), ("run_code", code)):
+        response = await call(broker, verb, more)
+        assert response.status_code == 409
+        assert f"{most} sandboxes at most" in response.json()["error"]["message"]
+        assert (await call(broker, verb, more, its=OTHER)).status_code == 200
+        mine.pop()
+        assert (await call(broker, verb, more)).status_code == 200
+        mine.append(MINE)
+
+
+async def test_programs_at_the_same_time_count(
+    broker: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, did: list[tuple[Any, ...]]
+) -> None:
+    monkeypatch.setattr(lifecycle, "list_sandboxes", list)
+
+    def slow(*_: object, **__: object) -> Ran:
+        time.sleep(0.3)
+        return Ran(0, "", "", 0.3)
+
+    monkeypatch.setattr(command, "run_code", slow)
+    code = {"language": "python", "code": "1"}
+    answers = await asyncio.gather(*(call(broker, "run_code", code) for _ in range(8)))
+    assert [one.status_code for one in answers].count(200) == sandbox_verbs.MOST_OF_ONE
+
+
 async def test_what_a_sandbox_refuses_is_one_line(
     broker: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, did: list[tuple[Any, ...]]
 ) -> None:
@@ -171,5 +204,5 @@ async def test_what_a_sandbox_refuses_is_one_line(
     response = await call(broker, "run_code", {"language": "python", "code": "1"})
     assert (response.status_code, response.json()) == (
         409,
-        {"error": {"message": "there are 8 sandboxes"}},
+        {"error": {"message": "there are 8 sandboxes", "origin": "outside: a refusal of run_code"}},
     )
