@@ -4,39 +4,50 @@ import asyncio
 import functools
 import json
 import socket
+import struct
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from hearth.catalogue.house import Flow, House, Part, Service
-from hearth.clients import health
+from hearth.catalogue.schema import HealthRecord
+from hearth.clients import canary, health
 from hearth.clients.endpoints import get_json, house_edge
 from hearth.clients.health import HealthResult
 from hearth.clients.models import PENDING, Overview, model_states
 from hearth.machine import engine, outside, pki, probe, systemd
 from hearth.machine.environment import free_bytes
 from hearth.machine.facts import FactsError
-from hearth.machine.other_firewalls import obstacles
+from hearth.machine.other_firewalls import firewall_problems
 from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE, TRUST_CONFIG
+from hearth.render.agents import MEASURED, read_scores, untrusted
 
 _TIMEOUT_S = 5
 # What people read for an outcome of the probe.
 _PROBLEMS = {
     "open": "",
     "silent": "no packet comes back in {:g} s",
-    "hung": "it takes the connection and does not answer in {:g} s",
-    "rejected": "it is rejected on the way",
+    "hung": "it accepts the connection but does not respond within {:g} s",
+    "rejected": "a firewall rejects it",
     "refused": "its port is closed",
     "unreachable": "there is no route to it",
 }
+# The page takes what the watcher wrote for old after as long.
+_WRITES_S = 12.0
 # A program that was restarted less than this long ago may end again.
 _LOOP_S = 10
 _WORDS = 160
+# How long a slow program is waited for: a person has given up by then.
+PATIENCE_S = 5.5
+# A single look asks a second time after this long: a machine under load misses a deadline now and
+# then, which is no fault.
+_AGAIN_S = 0.3
 # `hearth status` warns below the first, and is red below the second.
 LITTLE_BYTES, FULL_BYTES = 5 * 2**30, 2**30
 # `hearth up` makes a new root in its last thirty days, and an intermediate long before that.
@@ -57,8 +68,8 @@ class Row:
     """One service or part; `since` is a Unix time, 0 when it never changed.
 
     `state` is why a service or part is not up: `stopped`, `loops` (it keeps exiting), `halted` (by
-    a signal), `silent` (its health does not answer in time), `unhealthy` or `unknown`; otherwise it
-    is empty.
+    a signal), `silent` (its health does not answer), `slow`, `unhealthy`, `failing` (it answers,
+    and its real work fails) or `unknown`; otherwise it is empty.
     """
 
     name: str
@@ -81,6 +92,7 @@ class Report:
     pending: list[str]
     trust: list[str]
     fingerprint: str
+    worked: Mapping[str, canary.Work]
 
     @property
     def good(self) -> bool:
@@ -90,7 +102,8 @@ class Report:
 
 def look(house: House) -> Report:
     """Check every unit, every health endpoint and every connection of the house at once."""
-    rows = look_at_rows(house)
+    work = canary.read()
+    rows = judged(look_at_rows(house), work)
     overview = models(house)
     moves = [f"{line}; `hearth up` ends this note" for line in moved(house)]
     pending = [
@@ -102,9 +115,16 @@ def look(house: House) -> Report:
         rows=rows,
         addresses=[f"https://{site.fqdn}" for site in house.sites],
         accelerator=accelerator(),
-        pending=[*moves, *pending, *overview.notes],
+        # What was never measured is for `hearth check`.
+        pending=[
+            *moves,
+            *pending,
+            *overview.notes,
+            *untrusted(house, read_scores(MEASURED)).values(),
+        ],
         trust=trust_addresses(house),
         fingerprint=root_fingerprint(),
+        worked=work.worked,
     )
 
 
@@ -118,7 +138,7 @@ async def _look_at_rows(house: House) -> list[Row]:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=16))
     owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
     found, loaded, tried = await asyncio.gather(
-        asyncio.gather(*(row_of(owner, unit_from_systemd) for owner in owners)),
+        asyncio.gather(*(row_of(owner, unit_from_systemd, _AGAIN_S) for owner in owners)),
         asyncio.to_thread(firewall),
         _try_needs(house),
     )
@@ -143,6 +163,21 @@ def all_rows(
     found.append(Row("certificates", "part", *certificate_validity(now), since=0))
     found.append(Row("disk", "part", *disk_space(house), since=0))
     return found
+
+
+def judged(rows: Iterable[Row], work: canary.Canary) -> list[Row]:
+    """Return the rows; a service that answers is not up while its real work fails."""
+    failed = {one["service"]: one for one in reversed(work.results) if one["ok"] is False}
+    return [
+        replace(row, up=False, state="failing", text=_failed(failed[row.name]))
+        if row.up and row.name in failed
+        else row
+        for row in rows
+    ]
+
+
+def _failed(one: Mapping[str, Any]) -> str:
+    return f"it answers, but {one['what']} failed twice: {one['text']}"
 
 
 def models(house: House) -> Overview:
@@ -223,7 +258,7 @@ def judge_needs(house: House, tried: Mapping[Flow, str]) -> tuple[bool, str]:
     text = "; ".join(f"{flow.source} to {flow.target}: {why}" for flow, why in problems.items())
     if none_answers(house, tried):
         text = f"no instance reaches another: {next(iter(problems.values()))}"
-    return False, ": ".join([text, *obstacles(house.machine.instances)[:1]])
+    return False, ": ".join([text, *firewall_problems(house.machine.instances)[:1]])
 
 
 def accelerator() -> str:
@@ -238,13 +273,18 @@ def accelerator() -> str:
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in found.items())
 
 
-async def row_of(owner: Service | Part, ask: AskUnit) -> Row:
-    """Look at one service or part from outside; `ask` is called where that does not explain it."""
-    if isinstance(owner, Service) and owner.runtime == "external":
-        state, text = _health(await health.look(owner.url, owner.health))
+async def row_of(
+    owner: Service | Part, ask: AskUnit, again_s: float = 0, asks_health: bool = True
+) -> Row:
+    """Look at one service or part from outside; `ask` is called where that does not explain it.
+
+    Its health is requested a second time if the first request has no answer after `again_s`.
+    """
+    answer = await _health_of(owner, again_s) if asks_health else None
+    if answer is not None and isinstance(owner, Service) and owner.runtime == "external":
+        state, text = _health(answer)
         return Row(owner.name, "external", not state, text, 0, state=state)
     instance = owner.instance if isinstance(owner, Service) else None
-    answer = await health.look(owner.url, owner.health) if owner.url and owner.health else None
     seen = outside.processes(instance, owner.unit)
     kind, unit, log = "service" if instance else "part", None, ""
     if not seen.pids or time.time() - seen.since < _LOOP_S:
@@ -257,6 +297,63 @@ async def row_of(owner: Service | Part, ask: AskUnit) -> Row:
     state, text = _judge(seen, answer, unit, log)
     since = seen.since or (unit.since if unit else 0)
     return Row(owner.name, kind, not state, text, since, seen.memory_bytes, state, seen.cpu_s)
+
+
+async def _health_of(owner: Service | Part, again_s: float) -> HealthResult | None:
+    """Return how the health of a service or part is; None for one that has none."""
+    url = owner.health_url or ""
+    if url.startswith("dns:"):
+        return await asyncio.to_thread(_resolves, url)
+    if owner.writes:
+        return _writes(Path(owner.writes))
+    return await _answer(url, owner.health, again_s) if url and owner.health else None
+
+
+def _resolves(url: str) -> HealthResult:
+    """Return whether a server answers the query of a `dns://SERVER/NAME` with an address."""
+    parts, start = urlsplit(url), time.monotonic()
+    name = parts.path.lstrip("/")
+    # A packet may be lost.
+    for _ in range(2):
+        try:
+            code, addresses = probe.resolve(parts.hostname or "", name, "A")
+        except (struct.error, IndexError):
+            return HealthResult("its answer to a query is no DNS", time.monotonic() - start)
+        if code >= 0:
+            break
+    took_s = time.monotonic() - start
+    if code < 0:
+        return HealthResult(f"it does not answer a query for {name}", took_s, late=True)
+    reason = "" if addresses else f"it has no address for {name}; is the machine on the network?"
+    return HealthResult(reason, took_s)
+
+
+def _writes(path: Path) -> HealthResult | None:
+    """Return whether a file was written lately; None where only root may know."""
+    try:
+        age_s = time.time() - path.stat().st_mtime
+    except PermissionError:
+        return None
+    except OSError:
+        return HealthResult(f"it has not written {path}", 0, late=True)
+    # Without the seconds, which would be news every time.
+    # One from the future was written before the clock was set back: the next is seconds away.
+    reason = "" if age_s <= _WRITES_S else f"it has written nothing new to {path}"
+    return HealthResult(reason, 0, late=bool(reason))
+
+
+async def _answer(url: str, record: HealthRecord, again_s: float) -> HealthResult:
+    """Request the health, a second time after `again_s`; return the better result."""
+    if not again_s:
+        return await health.look(url, record, PATIENCE_S)
+    first = asyncio.ensure_future(health.look(url, record, PATIENCE_S))
+    if (await asyncio.wait({first}, timeout=again_s))[0]:
+        return await first
+    second = asyncio.ensure_future(health.look(url, record, PATIENCE_S))
+    for one in asyncio.as_completed([first, second]):
+        if (result := await one).healthy:
+            break
+    return result
 
 
 async def unit_from_systemd(
@@ -284,7 +381,7 @@ def _judge(
     if unit is not None and not unit.up:
         return "stopped", f"{unit.active} ({unit.sub}, {unit.result})"
     if seen.halted:
-        return "halted", "its process was halted by a signal (SIGSTOP) and does nothing"
+        return "halted", "its process is stopped (SIGSTOP)"
     if answer is not None:
         return _health(answer)
     return ("", "up") if seen.pids or unit else ("stopped", "its program is not running")
@@ -332,7 +429,7 @@ def _why(unit: systemd.UnitState, log: str) -> str:
 
 def _health(result: HealthResult) -> tuple[str, str]:
     """Return the state of a row, and its text."""
-    state = "silent" if result.late else "unhealthy"
+    state = "silent" if result.late else "slow" if result.slow else "unhealthy"
     return "" if result.healthy else state, result.reason or "up"
 
 

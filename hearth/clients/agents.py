@@ -31,7 +31,7 @@ def site_of(house: House) -> Site:
         if service.sites:
             return service.sites[0]
     raise ClientError(
-        "this house has no agents: write `agents: {enabled: true}` under `services:` of "
+        "this house has no agents: remove `agents: {enabled: false}` from "
         "inventory/local/services.yml, then run `hearth up`"
     )
 

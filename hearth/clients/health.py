@@ -11,7 +11,9 @@ import re
 import socket
 import ssl
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -27,6 +29,8 @@ RESTART_LIMIT = 3
 CONNECT_S = 1.4
 # A healthy answer is short.
 _MOST_BYTES = 2**20
+_ADDRESS = re.compile(r"[\d.]+")
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\r\n|$)")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
@@ -34,12 +38,13 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 class HealthResult:
     """The result of one health check; `reason` is empty when the service is healthy.
 
-    `late` is true if no complete answer came in time.
+    `late` is true if no complete answer came at all, `slow` if a right one came too late.
     """
 
     reason: str
     seconds: float
     late: bool = False
+    slow: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -59,23 +64,33 @@ def check(service: Service) -> HealthResult:
     return asyncio.run(look(service.url, service.health))
 
 
-async def look(url: str, health: HealthRecord) -> HealthResult:
-    """Request the health of a server within its own deadline, beside other requests."""
-    start, late = time.monotonic(), False
+async def look(url: str, health: HealthRecord, patience_s: float = 0) -> HealthResult:
+    """Request the health of a server within its own deadline, beside other requests.
+
+    With patience a server that is late is waited for, which tells a slow one from one that hangs.
+    """
+    start, late, slow = time.monotonic(), False, False
+    wait_s, allowed = max(health.within_s, patience_s), f"{health.within_s:g} s"
     try:
-        status, body = await get(url + health.path, health.within_s)
+        status, body = await get(url + health.path, wait_s)
+        took_s = time.monotonic() - start
         reason = fault(health, status, body.decode(errors="replace"))
+        if not reason and took_s > health.within_s:
+            reason, slow = f"its health took {took_s:.1f} s; its record allows {allowed}", True
     except TimeoutError:
-        reason, late = f"no answer in {health.within_s:g} s", True
+        late = True
+        reason = f"no answer in {wait_s:g} s"
+        if wait_s > health.within_s:
+            reason += f"; its record allows {allowed}"
     except ConnectionRefusedError:
         reason = "no answer: its port is closed"
     except (OSError, http.client.HTTPException) as error:
         reason = f"no answer: {type(error).__name__}"
-    return HealthResult(reason, time.monotonic() - start, late)
+    return HealthResult(reason, time.monotonic() - start, late, slow)
 
 
 async def get(url: str, within_s: float) -> tuple[int, bytes]:
-    """Return the status and the body of one request, which costs a fifth of what httpx costs.
+    """Return the status and the body of one request, which costs an eighth of what httpx costs.
 
     Redirects are not followed.
 
@@ -85,22 +100,54 @@ async def get(url: str, within_s: float) -> tuple[int, bytes]:
         HTTPException: what was answered is not HTTP.
     """
     parts = urlsplit(url)
-    secure = ssl.create_default_context() if needs_authorities(url) else None
+    head = _request(parts.netloc, url.partition(parts.netloc)[2])
+    host, secure = parts.hostname or "", needs_authorities(url)
     port = parts.port or (443 if secure else 80)
-    writer = None
+    async with asyncio.timeout(within_s):
+        if _ADDRESS.fullmatch(host) and not secure:
+            data = await _answer(host, port, head)
+        else:
+            data = await _streamed_answer(host, port, head, secure)
+    return _parsed(data)
+
+
+async def _answer(address: str, port: int, request: bytes) -> bytes:
+    """Return what a server of the house answers: a stream costs twice as much."""
+    loop = asyncio.get_running_loop()
+    with socket.socket() as connection:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, (address, port))
+        await loop.sock_sendall(connection, request)
+        return await _received(partial(loop.sock_recv, connection))
+
+
+async def _streamed_answer(host: str, port: int, request: bytes, secure: bool) -> bytes:
+    """Return what a server outside the house answers, by its name or over TLS."""
+    context = ssl.create_default_context() if secure else None
+    reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        async with asyncio.timeout(within_s):
-            reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=secure)
-            writer.write(_request(parts.netloc, url.partition(parts.netloc)[2]))
-            data = b""
-            while len(data) < _MOST_BYTES and not _complete(data):
-                if not (piece := await reader.read(65536)):
-                    break
-                data += piece
+        writer.write(request)
+        return await _received(reader.read)
     finally:
-        if writer is not None:
-            # Without waiting: a program that hangs would not take the end either.
-            writer.transport.abort()
+        # Without waiting: a program that hangs would not take the end either.
+        writer.transport.abort()
+
+
+async def _received(receive: Callable[[int], Awaitable[bytes]]) -> bytes:
+    """Return what arrives until the answer is whole, too long, or at its end."""
+    data = b""
+    while len(data) < _MOST_BYTES and not _complete(data):
+        if not (piece := await receive(65536)):
+            break
+        data += piece
+    return data
+
+
+def _parsed(data: bytes) -> tuple[int, bytes]:
+    """Return the status and the body; `http.client` reads only what is sent in chunks."""
+    head, end, body = data.partition(b"\r\n\r\n")
+    if end and (found := _LENGTH.search(head + b"\r\n")) and (first := _STATUS.match(head)):
+        return int(first[1]), body[: int(found[1])]
     answer = http.client.HTTPResponse(_Received(data))  # type: ignore[arg-type]
     answer.begin()
     return answer.status, answer.read()

@@ -20,6 +20,7 @@ PATH = "/v1/chat/completions"
 # A whole answer in one read arrives faster than this; that does not show the model's speed.
 _MIN_GENERATION_S = 0.002
 CALL_S = 120.0
+_MOST_BYTES = 4 << 20
 _JOURNAL_S = 20
 # Ollama logs one such line per device when it starts.
 _DEVICE_LINE = "inference compute"
@@ -62,8 +63,8 @@ def thought(message: Mapping[str, Any]) -> str:
 def thought_alone(model: str) -> str:
     """Return what to tell a person whose answer ended before the model had done thinking."""
     return (
-        f"{model} ended in thought alone: allow more tokens, or less thought (`reasoning_effort` "
-        "of a request, `thinking` of an alias in inventory/aliases.yml)"
+        f"{model} used all its tokens for reasoning: allow more tokens, or less thinking "
+        "(`reasoning_effort` of a request, `thinking` of an alias in inventory/aliases.yml)"
     )
 
 
@@ -75,28 +76,39 @@ def least_thought(model: Model) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Reply:
-    """A streamed answer, put together from its events."""
+    """A streamed answer, put together from its events; times in s from the request.
+
+    `tokens` are those that the server reports, `pieces` those that arrived.
+    """
 
     text: str = ""
     thought: str = ""
     calls: list[dict[str, Any]] = field(default_factory=list)
     finish: str = ""
     models: list[str] = field(default_factory=list)
+    tokens: int | None = None
+    pieces: int = 0
+    first_s: float | None = None
+    answer_s: float | None = None
+    last_s: float = 0.0
+    total_s: float = 0.0
+    done: bool = False
+    error: str = ""
 
     @property
     def model(self) -> str:
         """The model that the first event names."""
         return self.models[0] if self.models else ""
 
-    @property
-    def started(self) -> bool:
-        """Whether a token of any kind has arrived."""
-        return bool(self.text or self.thought or self.calls)
-
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: Mapping[str, Any], at_s: float = 0.0) -> None:
         """Add one event of OpenAI's stream."""
+        if error := event.get("error"):
+            self.error = one_line(error.get("message") if isinstance(error, dict) else error)
+            return
         if (model := event.get("model")) and model not in self.models:
             self.models.append(model)
+        if (tokens := (event.get("usage") or {}).get("completion_tokens")) is not None:
+            self.tokens = int(tokens)
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
             self.finish = choice.get("finish_reason") or self.finish
@@ -104,6 +116,23 @@ class Reply:
             self.thought += thought(delta)
             for piece in delta.get("tool_calls") or ():
                 self._add_call(piece)
+            answers = bool(delta.get("content") or delta.get("tool_calls"))
+            if answers or thought(delta):
+                self.pieces, self.last_s = self.pieces + 1, at_s
+                self.first_s = at_s if self.first_s is None else self.first_s
+            if answers and self.answer_s is None:
+                self.answer_s = at_s
+
+    def add_line(self, line: str, at_s: float) -> None:
+        """Add one line of the stream; one that is no event is its error."""
+        text = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+        self.done = self.done or text == "[DONE]"
+        if text in ("", "[DONE]"):
+            return
+        try:
+            self.add(json.loads(text), at_s)
+        except (ValueError, AttributeError, TypeError, KeyError, IndexError):
+            self.error = f"not an answer: {text[:100]}"
 
     def _add_call(self, piece: Mapping[str, Any]) -> None:
         """Add a piece of a call: the first has its name, all have parts of its arguments."""
@@ -123,59 +152,40 @@ JsonCall = Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
 """Calls Ollama's API: (path, body, or None for GET) -> its answer. Raises ClientError."""
 
 
-@dataclass(slots=True)
-class _Answer:
-    """One streamed answer so far."""
-
-    first_s: float | None = None
-    answer_s: float | None = None
-    last_s: float = 0.0
-    pieces: int = 0
-    tokens: int | None = None
-    answered_by: str | None = None
-    finished: bool = False
-    error: str = ""
-
-    def add(self, at_s: float, line: str) -> None:
-        """Parse one line and note the time of its arrival."""
-        text = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-        self.finished = self.finished or text == "[DONE]"
-        if text in ("", "[DONE]"):
-            return
-        try:
-            event = json.loads(text)
-            if error := event.get("error"):
-                self.error = one_line(error.get("message") if isinstance(error, dict) else error)
-                return
-            usage = event.get("usage") or {}
-            if usage.get("completion_tokens") is not None:
-                self.tokens = int(usage["completion_tokens"])
-            delta = (event.get("choices") or [{}])[0].get("delta") or {}
-        except (ValueError, AttributeError, TypeError, KeyError, IndexError):
-            self.error = f"not an answer: {text[:100]}"
-            return
-        self.answered_by = event.get("model") or self.answered_by
-        answers = bool(delta.get("content") or delta.get("tool_calls"))
-        if answers or thought(delta):
-            self.pieces += 1
-            self.last_s = at_s
-            self.first_s = at_s if self.first_s is None else self.first_s
-        if answers and self.answer_s is None:
-            self.answer_s = at_s
-
-    def sample(self, endpoint: str, total_s: float) -> Sample:
-        """Return the figures of the whole answer."""
-        error = self.error or ("" if self.finished else "the stream ended early")
-        tokens = self.tokens if self.tokens is not None else self.pieces
-        first_ms = speed = None
-        answer_ms = None if self.answer_s is None else self.answer_s * 1000
-        if self.first_s is None:
-            error = error or "an answer without a single token"
-        else:
-            first_ms, took_s = self.first_s * 1000, self.last_s - self.first_s
-            speed = (tokens - 1) / took_s if took_s >= _MIN_GENERATION_S else None
-        by = self.answered_by
-        return Sample(endpoint, first_ms, total_s * 1000, tokens, speed, by, error, answer_ms)
+async def ask(
+    client: httpx.AsyncClient,
+    endpoint: Endpoint,
+    body: Mapping[str, Any],
+    clock: Callable[[], float] = time.perf_counter,
+) -> Reply:
+    """Send one request and read its streamed answer; a failure is its `error`."""
+    url, headers = endpoint.url.rstrip("/") + PATH, endpoint.authorization
+    sent = {"model": endpoint.model, "temperature": 0, "stream": True, **body}
+    reply, size, start = Reply(), 0, clock()
+    try:
+        # httpx bounds each read; a slow stream would outlive any of its timeouts.
+        async with (
+            asyncio.timeout(endpoint.call_s),
+            client.stream("POST", url, json=sent, headers=headers, timeout=None) as response,
+        ):
+            if not response.is_success:
+                text = (await response.aread()).decode("utf-8", "replace")
+                reply.error = f"HTTP {response.status_code}: {one_line(text)}"
+                return reply
+            async for line in response.aiter_lines():
+                reply.add_line(line, clock() - start)
+                size += len(line)
+                if size > _MOST_BYTES:
+                    reply.error = f"an answer of more than {_MOST_BYTES >> 20} MiB"
+                    break
+    except TimeoutError:
+        reply.error = f"no complete answer within {endpoint.call_s:g} s"
+    except httpx.HTTPError as error:
+        reply.error = f"{type(error).__name__}: {error}"
+    finally:
+        reply.total_s = clock() - start
+    reply.error = reply.error or ("" if reply.done else "the stream ended early")
+    return reply
 
 
 def measurer(
@@ -185,36 +195,32 @@ def measurer(
     more: Mapping[str, Any] = MappingProxyType({}),
 ) -> Measure:
     """Return a function that measures an endpoint over one client; `more` is in each request."""
-    url, headers = endpoint.url.rstrip("/") + PATH, endpoint.authorization
 
     async def measure(prompt: str, max_tokens: int) -> Sample:
-        answer, start = _Answer(), clock()
         body = {
-            "model": endpoint.model,
             "messages": [{"role": "user", "content": prompt}],
             "max_tokens": max_tokens,
-            "temperature": 0,
-            "stream": True,
             "stream_options": {"include_usage": True},
             **more,
         }
-        try:
-            # httpx bounds each read; a slow stream would outlive any of its timeouts.
-            async with (
-                asyncio.timeout(endpoint.call_s),
-                client.stream("POST", url, json=body, headers=headers, timeout=None) as response,
-            ):
-                if not response.is_success:
-                    text = (await response.aread()).decode("utf-8", "replace")
-                    answer.error = f"HTTP {response.status_code}: {one_line(text)}"
-                else:
-                    async for line in response.aiter_lines():
-                        answer.add(clock() - start, line)
-        except TimeoutError:
-            answer.error = f"no complete answer within {endpoint.call_s:g} s"
-        except httpx.HTTPError as error:
-            answer.error = f"{type(error).__name__}: {error}"
-        return answer.sample(endpoint.name, clock() - start)
+        reply = await ask(client, endpoint, body, clock)
+        tokens = reply.tokens if reply.tokens is not None else reply.pieces
+        first_ms, speed, error = None, None, reply.error
+        if reply.first_s is None:
+            error = error or "an answer without a single token"
+        else:
+            first_ms, took_s = reply.first_s * 1000, reply.last_s - reply.first_s
+            speed = (tokens - 1) / took_s if took_s >= _MIN_GENERATION_S else None
+        return Sample(
+            endpoint=endpoint.name,
+            first_ms=first_ms,
+            total_ms=reply.total_s * 1000,
+            tokens=tokens,
+            tokens_per_s=speed,
+            answered_by=reply.models[-1] if reply.models else None,
+            error=error,
+            answer_ms=None if reply.answer_s is None else reply.answer_s * 1000,
+        )
 
     return measure
 

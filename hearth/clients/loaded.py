@@ -33,7 +33,7 @@ def _get(url: str) -> Any:
     return get_json(url, _READ_S)
 
 
-def loaded(service: Service, fetch: Callable[[str], Any] = _get) -> list[LoadedModel]:
+def loaded_models(service: Service, fetch: Callable[[str], Any] = _get) -> list[LoadedModel]:
     """Return the models that a service has in memory now; ClientError if it does not say."""
     url = f"{service.url}/api/ps"
     found = fetch(url)
@@ -56,7 +56,7 @@ def unload(house: House, model: str) -> str:
     ids = {key_of(one.id) for one in house.models.values() if model in (one.name, one.id)}
     wanted = ids | {key_of(model)}
     for service in house.offering("loaded_models"):
-        for one in loaded(service):
+        for one in loaded_models(service):
             if key_of(one.name) in wanted:
                 _unload(service, one.name)
                 freed = f"{one.size_bytes / 2**30:.1f} GiB"

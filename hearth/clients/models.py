@@ -1,9 +1,10 @@
 """Whether each model and alias of the house answers, or how far its download is."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from hearth.catalogue.house import Alias, House, Model, Service
@@ -13,6 +14,7 @@ WAITING, PULLING, READY = "waiting", "pulling", "ready"
 FAILED, TOO_BIG, MISSING = "failed", "too_big", "missing"
 CLOUD, UNUSABLE = "cloud", "unusable"
 PENDING, NOT_OFFERED = "pending", "not_offered"
+INSTEAD, DOWN = "instead", "down"
 _ANSWER = frozenset({READY, CLOUD})
 _MAY_COME = frozenset({WAITING, PULLING, FAILED})
 # The puller writes every minute, also when idle.
@@ -27,6 +29,7 @@ ReadFile = Callable[[str | None, str], str | bytes]
 FetchJson = Callable[[str], Any]
 """Calls an external server: URL -> the JSON of its response."""
 Entries = Mapping[str, Mapping[str, Any]]
+NONE_BROKEN: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +58,12 @@ class ModelState:
 
 @dataclass(frozen=True, slots=True)
 class AliasState:
-    """One alias: ready, pending or not_offered.
+    """One alias: ready, pending, not_offered, instead or down.
 
     `pending` means that its first model is still to come; `answered_by` is the first member that
     answers already. A pending alias with a `reason` has a download that fails and is tried again.
+    `instead` means that the server of its first model does not work, and a later member answers;
+    `down` that none does.
     """
 
     name: str
@@ -76,6 +81,10 @@ class AliasState:
             return "ready"
         if self.state == NOT_OFFERED:
             return f"not offered: {self.reason}"
+        if self.state == INSTEAD:
+            return f"instead of {self.reason}"
+        if self.state == DOWN:
+            return f"no answer: {self.reason}"
         why = f": {self.reason}" if self.reason else ""
         return f"pending, {self.percent} %{why}"
 
@@ -148,19 +157,49 @@ def model_state(model: Model, entry: Mapping[str, Any] | None) -> ModelState:
     return replace(found, eta_s=left / found.bytes_per_s)
 
 
-def alias_state(alias: Alias, models: Mapping[str, ModelState]) -> AliasState:
-    """Return whether an alias answers with its first model, will do so, or never."""
+def without(overview: Overview, house: House, down: Collection[str]) -> Overview:
+    """Return the overview as it is while these services do not work, of which it knows only disks.
+
+    Without the gateway no alias answers.
+    """
+    gateways = [one.name for one in house.offering("models")]
+    closed = gateways[0] if gateways and {*gateways} <= {*down} else None
+    owners = {name: closed or model.service for name, model in house.models.items()}
+    broken = {
+        name: f"{owner} does not work"
+        for name, owner in owners.items()
+        if owner and (owner in down or owner == closed)
+    }
+    if not broken:
+        return overview
+    aliases = {
+        name: alias_state(house.aliases[name], overview.models, broken) for name in overview.aliases
+    }
+    return replace(overview, aliases=aliases)
+
+
+def alias_state(
+    alias: Alias, models: Mapping[str, ModelState], broken: Mapping[str, str] = NONE_BROKEN
+) -> AliasState:
+    """Return whether an alias answers with its first model, will do so, or never.
+
+    `broken` has why the server of a model does not work, by the model's name.
+    """
     if not alias.offered:
         return AliasState(alias.name, NOT_OFFERED, 0, None, alias.reason or "no usable member")
     members = [models[name] for name in alias.members]
-    answered_by = next((m.name for m in members if m.state in _ANSWER), None)
+    answer = (m.name for m in members if m.state in _ANSWER and m.name not in broken)
+    answered_by = next(answer, None)
     # A member that is too big or missing for good is not waited for.
     first = next((m for m in members if m.state in _ANSWER | _MAY_COME), None)
     if first is None:
         why = "; ".join(f"{m.name}: {m.reason or m.state}" for m in members)
         return AliasState(alias.name, NOT_OFFERED, 0, None, why)
     if first.state in _ANSWER:
-        return AliasState(alias.name, READY, 100, answered_by)
+        if first.name not in broken:
+            return AliasState(alias.name, READY, 100, answered_by)
+        why = f"{first.name}: {broken[first.name]}"
+        return AliasState(alias.name, INSTEAD if answered_by else DOWN, 100, answered_by, why)
     reason = f"{first.name}: {first.reason}" if first.state == FAILED else ""
     return AliasState(
         alias.name, PENDING, first.percent, answered_by, reason, first.name, first.failing_since

@@ -8,25 +8,33 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hearth.catalogue.house import House, Part, Service
+from hearth.backup.create import STATE, backups, damage, fault, made_at
+from hearth.catalogue.house import House
 from hearth.clients import ClientError
 from hearth.clients.endpoints import get_json, lan_address, one_line
+from hearth.files import write_atomic
 from hearth.machine import pki, runs
-from hearth.paths import LAST_RUN, RECEIPT_FOLDER, ROOT_CERTIFICATE
+from hearth.paths import LAST_RUN, RECEIPT_FOLDER, ROOT_CERTIFICATE, SITE_CERTIFICATES, WATCH_STATE
 from hearth.status import data_folders
 
 # A whole backup can be decrypted with the recovery key only, which the house does not have.
-_AGE = b"age-encryption.org/v1\n"
+VERIFIED = "backup.json"
+_WEEK_S = 7 * 86_400.0
+_verified: dict[Path, dict[str, Any]] = {}
 _SECURITY = re.compile(r"^Inst \S+ \[.*security", re.MULTILINE | re.IGNORECASE)
-_UPGRADE = ("/usr/bin/apt-get", "--simulate", "-o", "Debug::NoLocking=1", "upgrade")
+# Without the new packages that an update needs, such as each kernel's, it is kept back.
+_UPGRADE = ("/usr/bin/apt-get", "--simulate", "--with-new-pkgs", "-o", "Debug::NoLocking=1")
 _APT_S, _FETCH_S = 60, 2.0
 _MOST_CHANGED, _OUTCOMES = 50, 12
-CANARY = Path("/run/hearth-health/canary.json")
-_CANARY_BYTES, _CANARY_S, _MOST_WORK = 2**20, 300, 50
+_LISTS, _INSTALLED = Path("/var/lib/apt/lists"), Path("/var/lib/dpkg/status")
+_AGAIN_S = 6 * 3600.0
+_ends: dict[Path, tuple[int, float]] = {}
+# The updates counted last, or why not, by the state of the lists and of what is installed.
+_counted: dict[tuple[float, ...], int | Exception] = {}
 # When each lock was written last before it was seen free: /proc/locks is dear to read each second.
 _free: dict[Path, int] = {}
 _TICK_S = 1.0
@@ -67,34 +75,6 @@ def requests(house: House) -> dict[str, dict[str, int]]:
     return found
 
 
-def canary(path: Path = CANARY) -> list[dict[str, Any]]:
-    """Return how each piece of the canary's work ended last; nothing where it does not work.
-
-    Each has `what`, `ok` (None where nobody knows), `seconds` (None without an answer), `at` (a
-    Unix time) and `text`. A program that reads what people send writes them, so they are checked.
-    """
-    try:
-        with path.open("rb") as file:
-            found = json.loads(file.read(_CANARY_BYTES))
-        # It writes every few seconds, whether it has tried anything or not.
-        if time.clock_gettime(time.CLOCK_BOOTTIME) - found["made_boot_s"] > _CANARY_S:
-            return []
-        return [_work(one) for one in found["results"][:_MOST_WORK]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return []
-
-
-def _work(one: Mapping[str, Any]) -> dict[str, Any]:
-    seconds = one.get("seconds")
-    return {
-        "what": one_line(one["what"]),
-        "ok": {True: True, False: False}.get(one["ok"]),
-        "seconds": None if seconds is None else float(seconds),
-        "at": float(one["at"]),
-        "text": one_line(one["text"]),
-    }
-
-
 def certificates(folder: Path = ROOT_CERTIFICATE.parent) -> dict[str, float]:
     """Return when the house's own certificates expire, as Unix times."""
     found = {}
@@ -106,15 +86,65 @@ def certificates(folder: Path = ROOT_CERTIFICATE.parent) -> dict[str, float]:
     return found
 
 
-def waiting_updates() -> int:
+def sites_until(house: House, folder: Path = SITE_CERTIFICATES) -> dict[str, Any] | None:
+    """Return which site's certificate expires first, and when, as a Unix time; None without any.
+
+    Caddy renews each long before. A new root has a new folder, and the old one stays.
+    """
+    ends = {}
+    for site in house.sites:
+        issued = folder.glob(f"*/certificates/*/{site.fqdn}/{site.fqdn}.crt")
+        # One may be replaced at this moment.
+        with contextlib.suppress(OSError, pki.PkiError):
+            if dated := [(path.stat().st_mtime_ns, path) for path in issued]:
+                ends[site.fqdn] = _end(*max(dated))
+    if not ends:
+        return None
+    first = min(ends, key=ends.__getitem__)
+    return {"name": first, "until": ends[first], "count": len(ends)}
+
+
+def _end(written: int, path: Path) -> float:
+    """Return when a certificate expires; it is read again once it was written again."""
+    known = _ends.get(path)
+    if known is None or known[0] != written:
+        # The site's own comes first, before the intermediate.
+        text = path.read_text(encoding="ascii")
+        known = _ends[path] = written, pki.not_after(text).timestamp()
+    return known[1]
+
+
+def updates(lists: Path = _LISTS, installed: Path = _INSTALLED) -> dict[str, Any]:
+    """Return how many security updates wait, by package lists of which time (0: there are none).
+
+    They are counted when either has changed, and now and then.
+
+    Raises:
+        OSError, SubprocessError: they could not be counted.
+    """
+    made = max((path.stat().st_mtime for path in lists.glob("*Release")), default=0.0)
+    state = (made, installed.stat().st_mtime, time.monotonic() // _AGAIN_S)
+    if state not in _counted:
+        _counted.clear()
+        try:
+            _counted[state] = waiting_updates()
+        except (OSError, subprocess.SubprocessError) as error:
+            _counted[state] = error
+    waiting = _counted[state]
+    if isinstance(waiting, Exception):
+        raise waiting
+    return {"waiting": waiting, "lists_made": made}
+
+
+def waiting_updates(apt_config: str = "") -> int:
     """Return how many packages of the machine wait for a security update."""
     done = subprocess.run(  # noqa: S603 - fixed words
-        ["/usr/bin/nice", *_UPGRADE],
+        ["/usr/bin/nice", *_UPGRADE, "upgrade"],
         capture_output=True,
         text=True,
         check=True,
         timeout=_APT_S,
-        env={"LC_ALL": "C"},
+        env={"LC_ALL": "C", "APT_CONFIG": apt_config},
     )
     return len(_SECURITY.findall(done.stdout))
 
@@ -124,32 +154,66 @@ def address(house: House) -> str:
     return lan_address(house) or ""
 
 
-def last_backup(house: House) -> dict[str, Any]:
-    """Return when the last backup was made, its size, and whether it starts as a backup does."""
+def last_backup(
+    house: House, state: Path = STATE, verified: Path = WATCH_STATE / VERIFIED
+) -> dict[str, Any]:
+    """Return when the last backup was made, its size, and whether it is whole.
+
+    It is read as a whole once a week; `verified` is when one was last, as a Unix time.
+    """
     settings = house.machine.backup
     if not settings.recipient:
         return _backup("no key for backups yet: run `hearth backup --new-key`")
-    form = re.compile(rf"hearth-{re.escape(house.machine.name)}-(\d{{8}}T\d{{6}}Z)\.tar\.age")
     try:
-        names = [*filter(None, map(form.fullmatch, (p.name for p in Path(settings.to).iterdir())))]
+        there = backups(Path(settings.to), house.machine.name)
     except OSError as error:
         return _backup(f"{settings.to}: {error.strerror}")
-    if not names:
+    if not there:
         return _backup(f"no backup in {settings.to} yet")
-    newest = max(names, key=lambda found: found[1])
-    made = datetime.strptime(newest[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
-    path = Path(settings.to, newest[0])
+    path = there[-1]
+    made = made_at(path).timestamp()
     try:
-        with path.open("rb") as stream:
-            readable = stream.read(len(_AGE)) == _AGE
         size = path.stat().st_size
     except OSError as error:
         return _backup(f"{path}: {error.strerror}", made)
-    return _backup("" if readable else f"{path} is not a backup", made, size, readable)
+    found = fault(path, state) or _weekly(path, state, verified)
+    note = verification(verified)
+    return _backup(f"{path}: {found}" if found else "", made, size, not found, note["at"])
 
 
-def _backup(text: str, made: float = 0, size: int = 0, readable: bool = False) -> dict[str, Any]:
-    return {"made": made, "bytes": size, "readable": readable, "text": text}
+def _weekly(backup: Path, state: Path, verified: Path) -> str:
+    """Return how a backup's content was found; it is read if none was for a week."""
+    note = verification(verified)
+    if time.time() - note["at"] > _WEEK_S or note["at"] > time.time():
+        found = damage(backup, state)
+        if found is None:
+            return ""
+        note = {"name": backup.name, "at": time.time(), "fault": found}
+        # A full disk costs that it is read again at the next start.
+        _verified[verified] = note
+        with contextlib.suppress(OSError):
+            write_atomic(verified, json.dumps(note).encode(), 0o600)
+    return str(note["fault"]) if note["name"] == backup.name else ""
+
+
+def verification(verified: Path = WATCH_STATE / VERIFIED) -> dict[str, Any]:
+    """Return which backup was read as a whole last, `at` which Unix time, and its `fault`."""
+    try:
+        found = json.loads(verified.read_text(encoding="utf-8"))
+        return {
+            "name": str(found["name"]),
+            "at": float(found["at"]),
+            "fault": one_line(found["fault"]),
+        }
+    except (OSError, ValueError, KeyError, TypeError):
+        return _verified.get(verified, {"name": "", "at": 0.0, "fault": ""})
+
+
+def _backup(
+    text: str, made: float = 0, size: int = 0, readable: bool = False, verified: float = 0
+) -> dict[str, Any]:
+    known = {"made": made, "bytes": size, "readable": readable, "text": text}
+    return {**known, "verified": verified}
 
 
 def receipt(path: Path = RECEIPT_FOLDER / "receipt.json") -> dict[str, Any]:
@@ -173,29 +237,28 @@ def last_run(path: Path = LAST_RUN) -> dict[str, Any] | None:
         return None
 
 
+def device(status: Any) -> str:
+    """Return what a program of ours computes on, by its `/status`; empty if that does not say."""
+    known = status if isinstance(status, dict) else {}
+    where = one_line(known.get("device") or known.get("provider") or "")
+    # onnxruntime's name for one is that of a class.
+    runtime = where.removesuffix("ExecutionProvider")
+    return runtime.lower() if runtime != where else where
+
+
 def devices(house: House, measured: Mapping[str, Any]) -> dict[str, str]:
     """Return on what each service computes: what the last receipt measured, or what it reports."""
     found = {}
     for service in [*house.offering("speech"), *house.offering("transcription")]:
-        try:
-            device = get_json(f"{service.url}/status", _FETCH_S)["device"]
-        except (ClientError, KeyError, TypeError, AttributeError):
-            continue
-        found[service.name] = one_line(device)
+        with contextlib.suppress(ClientError):
+            if where := device(get_json(f"{service.url}/status", _FETCH_S)):
+                found[service.name] = where
     proof = measured.get("accelerator") or {}
     for model in house.models.values():
         if model.service and proof.get("model") in (model.name, model.id):
             where = f"{proof.get('measured')}, {proof.get('device')}"
             found[model.service] = one_line(where)
     return found
-
-
-def versions(house: House, measured: Mapping[str, Any]) -> dict[str, str]:
-    """Return the version of each service and part, as the last receipt has it."""
-    known = measured.get("versions") or {}
-    owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
-    named = {one.name: known.get(one.name) or known.get(one.role) for one in owners}
-    return {name: one_line(version) for name, version in named.items() if version}
 
 
 def active_run(lock: Path = runs.LOCK, locks: Path = Path("/proc/locks")) -> dict[str, Any] | None:

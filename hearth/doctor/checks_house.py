@@ -4,28 +4,34 @@ import contextlib
 import importlib.metadata
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from packaging.version import InvalidVersion
 
 from hearth.backup.create import STATE, backups, fault, made_at
 from hearth.catalogue.house import MinimumVersion
 from hearth.clients import ClientError
+from hearth.clients import canary as work
 from hearth.clients.endpoints import one_line
 from hearth.doctor import background
 from hearth.doctor.finding import Context, Finding, check
 from hearth.doctor.kinds import (
+    ALERT_NOT_SENT,
     BACKUP_OLD,
     BACKUP_UNREADABLE,
+    BY_PROMETHEUS,
     CANARY_FAILED,
     COMMAND_UNFINISHED,
     FILE_EDITED,
     HOUSE_SLOWER,
     IMAGE_OUTDATED,
     IMAGE_UNFINISHED,
+    METRICS_MISSING,
     RUN_UNFINISHED,
     RUNS_TWO,
     VERSION_OLD,
@@ -34,11 +40,13 @@ from hearth.doctor.kinds import (
 from hearth.machine import converged, engine, images, runs, systemd
 from hearth.machine.images import IMAGE_KEY
 from hearth.machine.versions import is_older
-from hearth.paths import PROGRAMS, RECEIPT_FOLDER, TREND, WATCH_UNIT
+from hearth.paths import PROGRAMS, RECEIPT_FOLDER, TREND, WATCH_STATE, WATCH_UNIT
 
 _SNAPSHOT = Path("run/hearth-watch/snapshot.json")
 _STALE_S, _START_S = 12, 30
 _BACKUP_AGE = timedelta(days=2)
+# What people can read; one cause may stop every program's figures.
+_MOST_ALERTS = 50
 _TIMER = Path("etc/systemd/system/hearth-backup.timer")
 # Of a run of removal, and of a restore, that was cut short.
 _CUT = {
@@ -154,7 +162,11 @@ def backup(context: Context) -> Iterator[Finding]:
         return
     there = backups(Path(settings.to), context.house.machine.name)
     state = context.root / STATE.relative_to("/")
-    if there and (why := fault(there[-1], state)):
+    note = background.verification(
+        context.root / WATCH_STATE.relative_to("/") / background.VERIFIED
+    )
+    read = note["fault"] if there and note["name"] == there[-1].name else ""
+    if there and (why := fault(there[-1], state) or read):
         yield Finding(BACKUP_UNREADABLE, str(there[-1]), f"{there[-1].name}: {why}")
     if settings.at is None:
         return
@@ -200,6 +212,45 @@ def watcher(context: Context) -> Iterator[Finding]:
 @check(every_s=3)
 def canary(context: Context) -> Iterator[Finding]:
     """Find real pieces of work that failed at the canary's last tries."""
-    for one in background.canary(context.root / background.CANARY.relative_to("/")):
+    for one in work.read(context.root / work.RESULTS.relative_to("/")).results:
         if one["ok"] is False:
             yield Finding(CANARY_FAILED, one["what"], f"{one['what']}: {one['text']}")
+
+
+@check(every_s=15)
+def alerts(context: Context) -> Iterator[Finding]:
+    """Find what only Prometheus sees: its alerts of these kinds that are firing."""
+    scraper = next((one for one in context.house.services.values() if one.scrapes), None)
+    if scraper is None:
+        return
+    # One that does not answer has a finding of its own.
+    with contextlib.suppress(ClientError):
+        found = context.fetch(f"{scraper.url}/api/v1/alerts").get("data", {}).get("alerts", [])
+        firing = [
+            one
+            for one in found
+            if one["state"] == "firing" and one["labels"]["alertname"] in BY_PROMETHEUS
+        ]
+        if not firing:
+            return
+        targets = context.fetch(f"{scraper.url}/api/v1/targets?state=active")
+        errors = {
+            one["labels"]["job"]: one["lastError"] for one in targets["data"]["activeTargets"]
+        }
+        for one in islice(firing, _MOST_ALERTS):
+            yield _alert(context, one, errors)
+
+
+def _alert(context: Context, one: Mapping[str, Any], errors: Mapping[str, str]) -> Finding:
+    """Return the finding of one alert, with what Prometheus has measured."""
+    labels = one["labels"]
+    kind, about = BY_PROMETHEUS[labels["alertname"]], one_line(labels.get("about", ""))
+    since = datetime.fromisoformat(one["activeAt"]).timestamp()
+    lasts = f"for {max(0, round((context.now - since) / 60))} minutes"
+    if kind is METRICS_MISSING:
+        text = f"Prometheus has read no figures of {about} {lasts}: {errors.get(about, '')}"
+    elif kind is ALERT_NOT_SENT:
+        text = f"{float(one['value']):.0f} messages by {about} failed in the last 10 minutes"
+    else:
+        text = f"https://{about}/ has given the probe no page {lasts}"
+    return Finding(kind, about, one_line(text))

@@ -10,8 +10,9 @@ from hearth.clients import ClientError
 from hearth.clients.endpoints import Edge, lan_address, one_line
 from hearth.clients.llm import devices
 from hearth.clients.loaded import LoadedModel
-from hearth.clients.loaded import loaded as in_memory
+from hearth.clients.loaded import loaded_models as in_memory
 from hearth.clients.models import FAILED, MISSING, WAITING, AliasState
+from hearth.doctor import background
 from hearth.doctor.finding import Context, Finding, check
 from hearth.doctor.kinds import (
     GPU_DRIVER,
@@ -104,7 +105,7 @@ def _processor(context: Context, service: Service, kind: str) -> str:
         status = context.fetch(f"{service.url}/status")
     except ClientError:
         return ""
-    on = str(status.get("device") or status.get("provider") or "")
+    on = background.device(status)
     return f"it was given {kind} and computes on {on}" if "cpu" in on.lower() else ""
 
 

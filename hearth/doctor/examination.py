@@ -33,11 +33,15 @@ _BAD = {
     kinds.SERVICE_UNHEALTHY,
 }
 _DEAF = {kinds.SERVICE_HUNG, kinds.SERVICE_SLOW, kinds.SERVICE_UNHEALTHY}
-_PATHS = {kinds.CONNECTIONS, kinds.MODEL_FAILED, kinds.MODELS_UNKNOWN, kinds.KEY_REVOKED}
+_PATHS = {
+    *(kinds.CONNECTIONS, kinds.MODEL_FAILED, kinds.MODELS_UNKNOWN, kinds.KEY_REVOKED),
+    kinds.METRICS_MISSING,
+}
 _SLOWER = {kinds.SERVICE_SLOW, kinds.MODEL_ON_CPU, kinds.GPU_ON_CPU, kinds.HOUSE_SLOWER}
 _SUFFERS = {
     *(kinds.MODEL_MISSING, kinds.MODELS_UNKNOWN, kinds.MODEL_FAILED, kinds.MODEL_ON_CPU),
     *(kinds.GPU_ON_CPU, kinds.WATCHER_SILENT, kinds.CLOCK_WRONG, kinds.SWAP),
+    kinds.METRICS_MISSING,
 }
 # One cause, one finding: what each kind explains about itself and about what it hits.
 EXPLAINS: Mapping[Kind, Collection[Kind]] = {
@@ -53,8 +57,9 @@ EXPLAINS: Mapping[Kind, Collection[Kind]] = {
     kinds.OUT_OF_MEMORY: _BAD | {kinds.MODELS_UNKNOWN},
     kinds.CLOCK_WRONG: {
         *(kinds.CERTIFICATE_ENDING, kinds.BACKUP_OLD, kinds.MODEL_FAILED, kinds.KEY_REVOKED),
-        kinds.MODELS_UNKNOWN,
+        *(kinds.MODELS_UNKNOWN, kinds.SITE_UNREACHABLE),
     },
+    kinds.CERTIFICATE_ENDING: {kinds.SITE_UNREACHABLE},
     kinds.ADDRESS_CHANGED: {kinds.DNS_OTHER_SERVER, kinds.KEY_REVOKED},
     kinds.GPU_DRIVER: _SLOWER | _BAD,
     kinds.GPU_ON_CPU: _SLOWER - {kinds.GPU_ON_CPU},
@@ -65,7 +70,7 @@ EXPLAINS: Mapping[Kind, Collection[Kind]] = {
     kinds.SERVICE_SLOW: _SUFFERS - {kinds.GPU_ON_CPU, kinds.SWAP},
 }
 # These follow from any error about a program or the machine, whatever it is about.
-_FOLLOWS = {kinds.CANARY_FAILED, kinds.HOUSE_SLOWER}
+_FOLLOWS = {kinds.CANARY_FAILED, kinds.HOUSE_SLOWER, kinds.SITE_UNREACHABLE}
 _LEADS = _BAD | {kinds.INCUS_DOWN, kinds.DISK_FULL, kinds.FIREWALL_GONE, kinds.DOCKER_BLOCKS}
 _LEADS |= {kinds.FIREWALL_BLOCKS, kinds.GPU_DRIVER, kinds.OUT_OF_MEMORY, kinds.CONNECTIONS}
 _LEADS |= {kinds.MODEL_MISSING, kinds.SWAP}

@@ -155,7 +155,7 @@ CheckFunction = TypeVar("CheckFunction", bound=Callable[[Context], Iterable[Find
 
 
 def check(every_s: float, within_s: float = 6.0) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a check: the watcher runs it every 3 s where it is cheap, else every 60 or 600 s."""
+    """Register a check: the watcher runs it each second where it is cheap, else more seldom."""
 
     def register(find: CheckFunction) -> CheckFunction:
         name = find.__name__

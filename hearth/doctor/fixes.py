@@ -115,11 +115,11 @@ def _wait_healthy(owner: Service | Part) -> None:
 
     One that never answers is found by the next look.
     """
-    if not owner.url or not owner.health:
+    if not owner.health_url or not owner.health:
         return
     deadline = time.monotonic() + min(owner.health.ready_s, _RESTART_S)
     while time.monotonic() < deadline:
-        if asyncio.run(health.look(owner.url, owner.health)).healthy:
+        if asyncio.run(health.look(owner.health_url, owner.health)).healthy:
             return
         time.sleep(_LOOK_AGAIN_S)
 
@@ -155,7 +155,7 @@ def _unload(finding: Finding, house: House) -> str:
     """Unload one model, or all models of a service."""
     if (service := house.services.get(finding.about)) is None:
         return loaded.unload(house, finding.about)
-    done = [loaded.unload(house, one.name) for one in loaded.loaded(service)]
+    done = [loaded.unload(house, one.name) for one in loaded.loaded_models(service)]
     return "; ".join(done) or f"{service.name} has no model in memory any more"
 
 

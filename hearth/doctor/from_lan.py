@@ -58,7 +58,11 @@ def look(project: Project) -> Seen:
     servers = facts.nameservers()
     address = _address(house, here, servers)
     if here:
-        place = f"the house itself, through its LAN address {address or '(none)'}"
+        # Its own packets pass no rule for those that come in.
+        place = (
+            f"the house itself, through its LAN address {address or '(none)'}; to test a firewall "
+            "on it, run this on another computer"
+        )
         servers = [*dict.fromkeys([address, *servers])] if address else servers
     else:
         place = f"this computer ({socket.gethostname()})"

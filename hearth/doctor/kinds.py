@@ -18,8 +18,8 @@ SERVICE_DOWN = _kind(
     "HEARTH-SERVICE-DOWN",
     "error",
     "A program does not run",
-    "The program has ended or was stopped, so what it offers is unavailable. Everything else in "
-    "the house goes on.",
+    "The program has ended or was stopped, so its functions are unavailable. The rest of the "
+    "house keeps working.",
     "`sudo hearth doctor --fix` starts it. If it ends again, `hearth logs NAME` shows why.",
     fix=True,
 )
@@ -37,7 +37,7 @@ SERVICE_HUNG = _kind(
     "error",
     "A program hangs",
     "Its process is there and does not answer: it was stopped by a signal, waits for a disk, or "
-    "waits for itself.",
+    "is deadlocked.",
     "`sudo hearth doctor --fix` restarts it; requests in progress are cut off.",
     fix=True,
 )
@@ -70,7 +70,7 @@ INCUS_DOWN = _kind(
 OUT_OF_MEMORY = _kind(
     "HEARTH-OUT-OF-MEMORY",
     "error",
-    "The kernel ended a program for want of memory",
+    "The kernel killed a program because memory ran out",
     "A program needed more memory than its instance or the machine had, so the kernel killed it. "
     "systemd starts it again, and a large request may end it once more.",
     "Raise `limits: {memory: …}` of the service in inventory/local/services.yml if the machine "
@@ -81,8 +81,8 @@ CONNECTIONS = _kind(
     "HEARTH-CONNECTIONS",
     "error",
     "Services do not reach each other",
-    "A service that needs another one cannot reach it, although both run. Packets are lost or "
-    "rejected on the way.",
+    "A service that needs another one cannot reach it, although both run. Packets are lost, or "
+    "a firewall rejects them.",
     "Compare `nft list ruleset` with what the evidence names; `hearth up` loads the house's own "
     "rules again.",
 )
@@ -159,8 +159,7 @@ DNS_OTHER_SERVER = _kind(
     "HEARTH-DNS-OTHER-SERVER",
     "error",
     "Another DNS server answers for the house's names",
-    "A device that asks that server is led to a wrong address, or finds nothing, although the "
-    "house is well.",
+    "A device that asks that server gets a wrong address, or none, although the house works.",
     "Let the router announce the house as its only DNS server, or remove the house's names from "
     "that server. docs/dns.md has the steps for common routers.",
 )
@@ -168,8 +167,8 @@ ADDRESS_CHANGED = _kind(
     "HEARTH-ADDRESS-CHANGED",
     "warning",
     "The house's address on the LAN has changed",
-    "The router gave the machine another address. Devices and routers that were told the old one "
-    "no longer find the house.",
+    "The router gave the machine another address. Devices and routers that still use the old "
+    "one no longer find the house.",
     "Enter the new address where the old one is entered as the DNS server, or reserve the old one "
     "for this machine in the router. Then run `hearth up`.",
 )
@@ -188,7 +187,7 @@ FIREWALL_GONE = _kind(
     "The rules were removed or could not be loaded. Without them nothing passes between "
     "instances: the house is closed, not open.",
     "`sudo hearth doctor --fix` loads them again. If that fails, the evidence has the reason; "
-    "`hearth up` writes the rules anew.",
+    "`hearth up` rewrites the rules.",
     fix=True,
 )
 FIREWALL_BLOCKS = _kind(
@@ -214,7 +213,7 @@ FILE_EDITED = _kind(
     "A file of the house was edited by hand",
     "A file that Hearth writes was changed or removed since. The next `hearth up` overwrites it, "
     "so the change is lost then.",
-    "Put the wish into inventory/local, where it survives. `sudo hearth doctor --fix` writes the "
+    "Make the change in inventory/local, so that it is kept. `sudo hearth doctor --fix` writes the "
     "file again as the inventory describes it and restarts its program: your edit is lost.",
     fix=True,
 )
@@ -233,9 +232,9 @@ KEY_REVOKED = _kind(
     "error",
     "A key is rejected",
     "The provider, or the house itself, rejects a key that the house uses: it was revoked, has "
-    "ended, or differs from the one that was handed in.",
+    "ended, or differs from the one that was deployed.",
     "Make a new key at the provider and run `hearth secret set NAME`, then `hearth up`. For a "
-    "consumer of the house, `hearth up` hands the vault's value in again.",
+    "consumer of the house, `hearth up` deploys the vault's value again.",
 )
 MODEL_MISSING = _kind(
     "HEARTH-MODEL-MISSING",
@@ -243,7 +242,7 @@ MODEL_MISSING = _kind(
     "A model is missing",
     "A model that an alias uses is not there. The alias answers with its next model, or not at "
     "all.",
-    "Run `hearth up`, which downloads it again. On an external server, do what the evidence says.",
+    "Run `hearth up`, which downloads it again. On an external server, follow the evidence.",
 )
 MODEL_FAILED = _kind(
     "HEARTH-MODEL-FAILED",
@@ -283,8 +282,8 @@ VERSION_OLD = _kind(
     "HEARTH-VERSION-OLD",
     "warning",
     "A program is older than its minimum version",
-    "Older versions have known vulnerabilities, or lack what Hearth relies on. The reason is in "
-    "the evidence.",
+    "Older versions have known vulnerabilities, or are missing features that Hearth needs. The "
+    "reason is in the evidence.",
     "For a Debian package run `apt-get update && apt-get upgrade` where the evidence says. For "
     "others update Hearth and run `hearth up`.",
 )
@@ -300,7 +299,8 @@ BACKUP_UNREADABLE = _kind(
     "HEARTH-BACKUP-UNREADABLE",
     "error",
     "The last backup cannot be read",
-    "The newest file among the backups is damaged, cut off or not a backup. It restores nothing.",
+    "The newest file among the backups is damaged, cut off, not a backup, or no longer what it was "
+    "when made. It restores nothing.",
     "Look at the disk (`dmesg`), then run `hearth backup`. `hearth restore --check FILE` reads a "
     "backup whole.",
 )
@@ -328,14 +328,14 @@ COMMAND_UNFINISHED = _kind(
     "A restore or a removal was cut short",
     "The command was killed or the power failed in the middle of it, so a part of the data or of "
     "the house is missing.",
-    "Run the same command again, as the evidence says; it goes on where it was cut.",
+    "Run the same command again, as the evidence says; it resumes where it stopped.",
 )
 HOUSE_SLOWER = _kind(
     "HEARTH-HOUSE-SLOWER",
     "warning",
     "The house is slower than it was",
-    "A figure of the last receipt is outside what the earlier good receipts of this machine have "
-    "between them. The evidence has both numbers.",
+    "A figure of the last receipt is outside this machine's usual range, which its earlier good "
+    "receipts show. The evidence has both numbers.",
     "Run `hearth verify` again while nothing else runs. If it stays, `hearth receipt diff last-1 "
     "last` shows what changed meanwhile: versions, kernel, drivers, digests.",
 )
@@ -344,7 +344,8 @@ CANARY_FAILED = _kind(
     "error",
     "A real piece of work failed",
     "Every few minutes the house speaks a phrase, transcribes a clip and asks each loaded model "
-    "for one token. The evidence names what did not work, although all programs run.",
+    "for one token. The evidence names what did not work twice in a row, although its program "
+    "answers. The service and its tiles are red until a try succeeds.",
     "`hearth verify` tests the whole chain and names the broken step.",
 )
 WATCHER_SILENT = _kind(
@@ -362,9 +363,9 @@ CHECK_FAILED = _kind(
     "A check of the house failed",
     "Hearth could not find out whether something is wrong here. The house may be well.",
     "Run `sudo hearth doctor` again. If it stays, the evidence names the cause; `hearth support` "
-    "packs what a helper needs to see.",
+    "collects diagnostics.",
 )
-# Only Prometheus sees these; they reach people as alerts.
+# Only Prometheus sees the following ones: the doctor and the page read them from its alerts.
 METRICS_MISSING = _kind(
     "HEARTH-METRICS-MISSING",
     "error",
@@ -390,3 +391,6 @@ ALERT_NOT_SENT = _kind(
     "`hearth logs alertmanager` shows the answer. Compare the address and the password of that "
     "receiver in inventory/local/services.yml; docs/alerts.md has examples.",
 )
+BY_PROMETHEUS: Final = {
+    one.name: one for one in (METRICS_MISSING, SITE_UNREACHABLE, ALERT_NOT_SENT)
+}

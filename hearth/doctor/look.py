@@ -23,7 +23,7 @@ from hearth.machine.engine import EngineError
 from hearth.status import Row
 
 T = TypeVar("T")
-# With two looks in a row, a fault of a service that may take 5 s for its health is seen after 11 s.
+# With two looks in a row, one that hangs is seen after 11.5 s, with `status.PATIENCE_S`.
 EVERY_S = 3.0
 # What costs more is looked at less often, until it is bad once.
 SELDOM_S = 9.0
@@ -135,6 +135,8 @@ class Look:
         self.house = house
         self._owners: list[Service | Part] = [*house.services.values(), *house.parts.values()]
         self._programs: dict[str, Steady[Row]] = {owner.name: Steady() for owner in self._owners}
+        # When each last looked well and was asked.
+        self._answered: dict[str, float] = {}
         self._flows: dict[Flow, Steady[str]] = {flow: Steady() for flow in house.flows}
         self._units = Units(status.read_unit)
         self._firewall = Reading(status.firewall, Row("firewall", "part", True, "", 0))
@@ -190,12 +192,26 @@ class Look:
             when = max(when + every_s, loop.time())
 
     async def _look_at(self, owner: Service | Part) -> None:
-        started = time.monotonic()
+        started, steady = time.monotonic(), self._programs[owner.name]
+        asks = self._asks_health(owner, started)
         try:
-            row = await status.row_of(owner, self._units.ask)
+            row = await status.row_of(owner, self._units.ask, 0, asks)
         except Exception as error:  # nothing that is broken may keep an old row green
             row = Row(owner.name, "service", False, one_line(error), 0, state="unknown")
-        self._programs[owner.name].add(started, row.up, row)
+        if asks or not row.up:
+            steady.add(started, row.up, row)
+        elif steady.good:
+            # It runs; its memory is news, and that it would answer was not seen.
+            steady.seen = row
+        if asks and row.up:
+            self._answered[owner.name] = started
+
+    def _asks_health(self, owner: Service | Part, now: float) -> bool:
+        """Return whether a look requests the health: not each one does, unless one was bad."""
+        steady, answered = self._programs[owner.name], self._answered.get(owner.name)
+        if owner.health is None or answered is None or steady.bad_looks or not steady.good:
+            return True
+        return now - answered >= owner.health.every_s - EVERY_S / 2
 
     async def _try(self, source: str) -> None:
         """Try the needs of one service that are due."""

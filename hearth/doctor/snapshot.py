@@ -10,8 +10,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hearth
 from hearth.catalogue.house import House, Part, Service
+from hearth.clients.canary import Work
 from hearth.doctor.finding import Finding
+from hearth.doctor.kinds import BY_PROMETHEUS
 from hearth.status import Row
 
 VERSION = 1
@@ -75,16 +78,24 @@ def read_memory(path: Path) -> Memory:
 
 
 def rows_as_json(
-    rows: Iterable[Row], memory: Memory, versions: Mapping[str, str], devices: Mapping[str, str]
+    rows: Iterable[Row],
+    memory: Memory,
+    versions: Mapping[str, str],
+    devices: Mapping[str, str],
+    worked: Mapping[str, Work],
 ) -> list[dict[str, Any]]:
-    """Return the rows with what the watcher knows about them."""
+    """Return the rows with what the watcher knows about them.
+
+    One without a version of its own has the project's.
+    """
     return [
         {
             **asdict(row),
             "title": row.name.replace("_", " "),
             "changed": memory.changed.get(row.name, 0),
-            "version": versions.get(row.name, ""),
+            "version": versions.get(row.name, hearth.__version__),
             "accelerator": devices.get(row.name, ""),
+            "worked": asdict(worked[row.name]) if row.name in worked else None,
         }
         for row in rows
     ]
@@ -149,8 +160,9 @@ def metrics(document: Mapping[str, Any]) -> str:
     found: dict[str, list[tuple[dict[str, str], float]]] = {
         "hearth_watch_timestamp_seconds": [({}, document["made"])],
         "hearth_run_active": [({}, float(run is not None))],
+        # One that answers and fails to work has an alert of its own.
         "hearth_up": [
-            ({"name": row["name"], "kind": row["kind"]}, float(row["up"]))
+            ({"name": row["name"], "kind": row["kind"]}, float(row["up"] or _answers(row)))
             for row in document["rows"]
         ],
         "hearth_memory_bytes": [
@@ -164,7 +176,8 @@ def metrics(document: Mapping[str, Any]) -> str:
         "hearth_finding": [
             ({key: one[key] for key in ("name", "about", "severity")}, 1.0)
             for one in document["findings"]
-            if not one["ignored"]
+            # Its own alerts would hold themselves up for ever.
+            if not one["ignored"] and one["name"] not in BY_PROMETHEUS
         ],
         "hearth_backup_timestamp_seconds": _stamp(backup),
         "hearth_receipt_timestamp_seconds": _stamp(receipt),
@@ -202,10 +215,14 @@ def metrics(document: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _answers(row: Mapping[str, Any]) -> bool:
+    return bool(row["state"] == "failing")
+
+
 _HELP = {
     "hearth_watch_timestamp_seconds": "When the watcher looked last.",
     "hearth_run_active": "Whether a run changes the house now.",
-    "hearth_up": "Whether a service or part of the house is up.",
+    "hearth_up": "Whether the program of a service or part works, as far as it answers.",
     "hearth_memory_bytes": "What the program of a service or part has in memory, files included.",
     "hearth_cpu_seconds_total": "Processor time of a service or part since its start.",
     "hearth_finding": "A finding of hearth doctor that nobody ignores.",

@@ -6,17 +6,18 @@ a secret is replaced as well. The archive is searched for every known value befo
 
 import base64
 import contextlib
+import html
 import io
 import json
 import re
 import shlex
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from hearth.catalogue.house import House
 from hearth.doctor.examination import context_here, examine
@@ -43,10 +44,33 @@ _WORDS = (
     r"(?!(?:random|given|key|keys|house|own|lan|true|false|null|none|yes|no|auto|all)\b"
     r"|\d{1,6}(?:\.\d+)?(?![\w.]))"
 )
+# From the start of a word only: a line of a megabyte must not take minutes.
 _NAMES = (
-    r"[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|_key|auth(?:orization)?)[\w.-]*"
+    r"(?<![\w.-])[\w.-]{0,80}(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|_key"
+    r"|auth(?:orization)?)[\w.-]{0,80}"
 )
-_PATTERNS = (
+# Digits, capitals and small letters without order: what random bytes look like as text. Digests are
+# in hex, and the names of models and programs have fewer changes between letters and digits.
+_RANDOM = (
+    r"(?<![A-Za-z0-9])(?=[A-Za-z0-9]{16})(?=[A-Za-z0-9]*[a-z])(?=[A-Za-z0-9]*[A-Z])"
+    r"(?=(?:[A-Za-z]*[0-9]+(?![0-9])){3})"
+)
+_SETTING = rf"(?:- )?[\"']?(?:{_NAMES}|(?:user|cloud-init)\.[\w.-]+)[\"']?:"
+_PATTERNS: Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = (
+    # What is below such a setting in YAML: a text over several lines, a list, or more settings.
+    (
+        re.compile(
+            rf"^(?P<in>[ \t]*)(?P<name>{_SETTING})[ \t]*(?:[>|][-+\d]*)?[ \t]*\n"
+            r"(?P<below>(?:(?P=in)(?:[ \t]+|- )[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+            re.I | re.M,
+        ),
+        lambda found: _below(found),
+    ),
+    (re.compile(rf"({_NAMES}[\"']?:[ \t]*)\[(?=[^\]\n]*[a-z])[^\]\n]*\]", re.I), rf"\1{GONE}"),
+    # The environment of an instance, as Incus lists it.
+    (re.compile(r"^(\s*environment\.[\w.-]+:[ \t]*)\S[^\n]*", re.M), rf"\1{GONE}"),
+    # The hashes of passwords.
+    (re.compile(r"\$(?:2[abxy]|argon2\w*|scrypt|y|[156])\$[\w./$=,+-]{16,}"), GONE),
     # Private keys, in a file or in a journal's line.
     (
         re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S),
@@ -68,10 +92,26 @@ _PATTERNS = (
     (re.compile(r"((?:Set-)?Cookie:\s*)[^\n]+", re.I), rf"\1{GONE}"),
     # NAME=value, "name": "value", name: value.
     (
-        re.compile(rf"({_NAMES}[\"']?\s*[:=]\s*)([\"']?){_WORDS}[^\s\"',;}}\]\[{{]{{4,}}\2", re.I),
+        re.compile(
+            rf"({_NAMES}[\"']?[ \t]*[:=][ \t]*)([\"']?){_WORDS}[^\s\"',;}}\]\[{{]{{4,}}\2", re.I
+        ),
         rf"\1\2{GONE}\2",
     ),
+    # A name and its value as words, as in a Caddyfile and in sentences of a log.
+    (
+        re.compile(
+            rf"({_NAMES}[\"']?[ \t]+(?:(?:is|was)[ \t]+)?[\"']?)"
+            r"(?=[^\s\d]*\d)(?=[^\sA-Za-z]*[A-Za-z])[\w+/=.~-]{12,}",
+            re.I,
+        ),
+        rf"\1{GONE}",
+    ),
+    (re.compile(rf"(?<![\w+-])(?!sha\d+-)(?=[\w+-]*?{_RANDOM})[\w+-]+=*", re.A), GONE),
 )
+# What people write into a drop-in is theirs; systemd shows it in these places.
+_VARIABLE = re.compile(r"(?:^|(?<=[\s\"']))([A-Za-z_]\w*)=")
+_PRIVATE = re.compile(r"\s*(Environment|SetCredential(?:Encrypted)?)=(.*)", re.S)
+_UNIT_FILE = re.compile(r"# /.*\.(?:service|conf)\n?")
 Entries = Iterator[tuple[str, str]]
 
 
@@ -100,12 +140,12 @@ class Redactor:
 
     def clean(self, text: str) -> str:
         """Return a text without secrets."""
+        before = text.count(GONE)
         for value in self._known:
-            self.count += text.count(value)
             text = text.replace(value, GONE)
         for pattern, instead in _PATTERNS:
-            text, found = pattern.subn(instead, text)
-            self.count += found
+            text = pattern.sub(instead, text)
+        self.count += text.count(GONE) - before
         return text
 
     def leaks(self, content: bytes) -> bool:
@@ -114,16 +154,67 @@ class Redactor:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """Yield a value as programs write it: as it is, line by line, and encoded."""
+    """Yield a value as programs write it: as it is, line by line, quoted and encoded."""
     value = value.strip()
     yield value
     yield from (line.strip() for line in value.splitlines() if "-----" not in line)
-    yield json.dumps(value)[1:-1]
-    yield quote(value, safe="")
+    # JSON, Python, YAML and HTML.
+    yield from (json.dumps(value)[1:-1], repr(value)[1:-1], value.replace("'", "''"))
+    yield html.escape(value)
+    for coded in (quote(value, safe=""), quote(value), quote_plus(value)):
+        yield coded
+        yield re.sub("%..", lambda found: found[0].lower(), coded)
     raw = value.encode()
-    for coded in (base64.b64encode(raw), base64.urlsafe_b64encode(raw)):
-        yield coded.decode().rstrip("=")
-    yield raw.hex()
+    yield from _base64_forms(raw)
+    yield from (raw.hex(), raw.hex().upper())
+
+
+def _base64_forms(raw: bytes) -> Iterator[str]:
+    """Yield bytes in base64, alone and in the middle of others, as a password after its user."""
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        yield encode(raw).decode().rstrip("=")
+        for before, shared in ((0, 0), (1, 2), (2, 3)):
+            coded = encode(b"\0" * before + raw).decode()
+            # The letters at both ends depend on what is beside it.
+            yield (coded.rstrip("=")[:-1] if coded.endswith("=") else coded)[shared:]
+
+
+def _below(found: re.Match[str]) -> str:
+    """Return a setting without what is below it, unless that is only the kinds of secrets."""
+    kinds = (line.rpartition(":")[2].strip() for line in found["below"].splitlines())
+    if all(kind in ("", "random", "given") for kind in kinds):
+        return found[0]
+    return f"{found['in']}{found['name']}\n{found['in']}  {GONE}\n"
+
+
+def without_drop_ins(text: str) -> str:
+    """Return a unit as systemd shows it, without the values that people's drop-ins set.
+
+    Hearth writes no drop-in for a program, and no secret into the environment of a unit.
+    """
+    lines, ours, private = list[str](), True, False
+    for line in text.splitlines(keepends=True):
+        if _UNIT_FILE.fullmatch(line):
+            ours = ".d/" not in line
+        named = _PRIVATE.match(line)
+        # `systemctl show` merges all of them, and names no file.
+        private = private or bool(named and not (ours and text.startswith("# /")))
+        lines.append(_names_only(line) if private else line)
+        # A setting may go on in the next line.
+        private = private and line.rstrip("\n").endswith("\\")
+    return "".join(lines)
+
+
+def _names_only(line: str) -> str:
+    """Return the names of a line with an environment or credentials."""
+    named = _PRIVATE.match(line)
+    setting, values = (f"{named[1]}=", named[2]) if named else ("  ", line)
+    if setting.startswith("SetCredential"):
+        names = [f"{values.partition(':')[0]}:{GONE}"]
+    else:
+        names = [f"{name}={GONE}" for name in _VARIABLE.findall(values)] or [GONE]
+    more = " \\" if line.rstrip("\n").endswith("\\") else ""
+    return f"{setting}{' '.join(names)}{more}\n"
 
 
 def pack(project: Project, path: Path, say: Callable[[str], None]) -> Packed:
@@ -163,8 +254,22 @@ def known_secrets(project: Project, house: House) -> set[str]:
     show = f"for file in {CREDENTIALS_FOLDER}/*/*; do {each}; done; :"
     for place in _places(house):
         output = _output(place, "/bin/sh", "-c", show)
-        found |= {*output.split("\0")}
+        for content in output.split("\0"):
+            found |= {content, *_values_in(content)}
     return {value for value in found if len(value.strip()) >= _SHORTEST}
+
+
+def _values_in(content: str) -> Iterator[str]:
+    """Yield the values of a credential that is a JSON object, or lines of NAME=value."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        for line in content.splitlines():
+            yield line.partition("=")[2].strip().strip("\"'")
+        return
+    for value in document.values() if isinstance(document, dict) else ():
+        if isinstance(value, str):
+            yield value
 
 
 def collect(project: Project, context: Context, say: Callable[[str], None]) -> Entries:
@@ -218,7 +323,9 @@ def _of_place(house: House, place: str | None) -> Entries:
     output = _output(place, "/bin/sh", "-c", f"{script}\n:", within_s=_ALL_S)
     named = dict(part.partition("\037")[::2] for part in output.split("\036")[1:])
     for name in wanted:
-        yield name, named.get(name, output if not named else "(not read)\n")
+        text = named.get(name, output if not named else "(not read)\n")
+        shows_unit = name.endswith((".service.txt", ".service.status"))
+        yield name, without_drop_ins(text) if shows_unit else text
 
 
 _COMMANDS: Mapping[str, tuple[str, ...]] = {

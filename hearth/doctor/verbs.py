@@ -70,14 +70,14 @@ class Verbs:
             async with asyncio.timeout(_ASK_S):
                 line = await reader.readline()
             if uid not in self._allowed():
-                raise RefusedError("only the page and root may ask the watcher")
+                raise RefusedError("only the page and root may call the watcher")
             verb, act, value = self._read(line)
             shown = f"{verb} {value}"
             good, text = True, await self._one_at_a_time(verb, act, value)
         except RefusedError as error:
             good, text = False, str(error)
         except (TimeoutError, ValueError):
-            good, text = False, "a request is one line of JSON"
+            good, text = False, "invalid request: expected one line of JSON"
         except Exception as error:  # a verb that fails must not end the watcher
             good, text = False, f"{type(error).__name__}: {error}"
         outcome = "done" if good else "refused or failed"

@@ -20,14 +20,15 @@ from typing import Any
 import hearth
 from hearth import status
 from hearth.catalogue.house import House, from_vars
-from hearth.clients import loaded
+from hearth.clients import canary, loaded
 from hearth.clients.endpoints import one_line
-from hearth.clients.models import Overview
+from hearth.clients.models import Overview, without
 from hearth.doctor import background, snapshot
 from hearth.doctor.examination import causes, run_checks
 from hearth.doctor.finding import CHECKS, Check, Context, Finding
 from hearth.doctor.look import EVERY_S, SELDOM_S, Look, Reading
 from hearth.doctor.verbs import RefusedError, Verbs
+from hearth.doctor.versions import Versions, shown
 from hearth.files import write_atomic
 from hearth.machine import nvidia, runs
 from hearth.paths import WATCH_FOLDER, WATCH_STATE
@@ -37,7 +38,9 @@ from hearth.status import Row
 # The page runs as this user, and its group reads the snapshot.
 PAGE = "hearth-health"
 SNAPSHOT, METRICS, SOCKET, STATE = "snapshot.json", "hearth.prom", "verbs.sock", "state.json"
-_TICK_S, _MINUTE_S, _RARELY_S = 1.0, 60.0, 6 * 3600.0
+_TICK_S, _MINUTE_S = 1.0, 60.0
+# Without news: an open page renders what is written, and calls it old after 12 s.
+_WRITE_S = 5.0
 # A check that has found something runs at least this often, so that a repair is seen soon.
 _AGAIN_S = 15.0
 # Models change while one is downloaded.
@@ -88,13 +91,15 @@ class Watcher:
             "disk": (Reading(partial(background.disks, house), []), SELDOM_S),
             "memory": (Reading(background.memory, {}), SELDOM_S),
             "certificates": (Reading(background.certificates, {}), _MINUTE_S),
-            "updates": (Reading(background.waiting_updates, None), _RARELY_S),
+            "sites_until": (Reading(partial(background.sites_until, house), None), _MINUTE_S),
+            "updates": (Reading(background.updates, None), _MINUTE_S),
             "address": (Reading(partial(background.address, house), ""), _MINUTE_S),
             "backup": (Reading(partial(background.last_backup, house), None), _MINUTE_S),
             "last_run": (Reading(background.last_run, None), SELDOM_S),
             "devices": (Reading(self._read_devices, {}), _MINUTE_S),
             "loaded": (Reading(self._read_loaded, []), SELDOM_S),
-            "canary": (Reading(background.canary, []), SELDOM_S),
+            "versions": (Reading(Versions(house, lambda: self.look.rows()).read, {}), _MINUTE_S),
+            "canary": (Reading(canary.read, canary.Canary()), SELDOM_S),
             "requests": (Reading(partial(background.requests, house), {}), SELDOM_S),
         }
         self._remembered = self._memory_text()
@@ -119,7 +124,7 @@ class Watcher:
             group.create_task(self._publish())
 
     async def _publish(self) -> None:
-        """Write the document when it has changed, and every three seconds."""
+        """Write the document when it has changed, and every five seconds."""
         said = ""
         while True:
             try:
@@ -140,12 +145,13 @@ class Watcher:
         if self.look.ready and self._started_s() is None:
             for every_s, reading in self._examinations.items():
                 if self._due(every_s):
-                    reading.renew(EVERY_S)
+                    reading.renew(_TICK_S)
 
     def publish(self) -> None:
         """Write the document and the metrics if there is news or it is time, and remember."""
-        now, rows = time.time(), self.look.rows()
-        self._was_up = self._was_up or (self.look.ready and all(row.up for row in rows))
+        now, seen = time.time(), self.look.rows()
+        self._was_up = self._was_up or (self.look.ready and all(row.up for row in seen))
+        rows = status.judged(seen, self._slow["canary"][0].value)
         self.memory.note_rows(rows, now)
         self.findings = causes(self._found)
         if self._checked.keys() >= CHECKS.keys():
@@ -161,7 +167,7 @@ class Watcher:
             self._models.value,
             self._slow["loaded"][0].value,
         )
-        again = self._written[1] + EVERY_S - _TICK_S / 2
+        again = self._written[1] + _WRITE_S - _TICK_S / 2
         if news == self._written[0] and time.monotonic() < again:
             return
         self._written = (news, time.monotonic())
@@ -175,18 +181,23 @@ class Watcher:
     def document(self, rows: Sequence[Row], run: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return everything that is known, without the time."""
         known = {name: one.value for name, (one, _) in self._slow.items()}
-        receipt, overview = self._receipt.value, self._models.value.as_json()
-        machine = ("disk", "memory", "certificates", "updates", "address")
-        versions = background.versions(self.house, receipt)
+        # One that answers and fails may still do its work with another model.
+        down = {row.name for row in rows if not row.up and row.state != "failing"}
+        overview = without(self._models.value, self.house, down).as_json()
+        receipt = self._receipt.value
+        machine = ("disk", "memory", "certificates", "sites_until", "updates", "address")
+        versions = shown(self.house, known["versions"], receipt)
         return {
             "hearth": hearth.__version__,
             "run": run,
-            "rows": snapshot.rows_as_json(rows, self.memory, versions, known["devices"]),
+            "rows": snapshot.rows_as_json(
+                rows, self.memory, versions, known["devices"], known["canary"].worked
+            ),
             "sites": snapshot.sites_as_json(self.house, rows),
             "models": overview["models"],
             "aliases": overview["aliases"],
             "loaded": known["loaded"],
-            "canary": known["canary"],
+            "canary": known["canary"].results,
             "requests": known["requests"],
             "findings": snapshot.findings_as_json(self.findings, self.memory),
             "machine": {name: known[name] for name in machine},
@@ -206,10 +217,12 @@ class Watcher:
 
     def _started_s(self) -> float | None:
         """Return for how long the machine has been starting; None once everything was up."""
+        if self._was_up:
+            return None
         # By its first process: a lab machine shares the clock of the one that it runs on.
         began = runs.started(1) / os.sysconf("SC_CLK_TCK")
         up_s = time.clock_gettime(time.CLOCK_BOOTTIME) - began
-        return None if self._was_up or up_s > _START_S else up_s
+        return None if up_s > _START_S else up_s
 
     def _errors(self, overview: Mapping[str, Any]) -> list[str]:
         """Return what could not be found out, one line each."""
@@ -227,7 +240,7 @@ class Watcher:
         # A service that is down has its own row.
         down = {row.name for row in self.look.rows() if not row.up}
         servers = [one for one in self.house.offering("loaded_models") if one.name not in down]
-        return [asdict(model) for one in servers for model in loaded.loaded(one)]
+        return [asdict(model) for one in servers for model in loaded.loaded_models(one)]
 
     def _examine(self, every_s: float) -> None:
         """Run those of these checks that are due; their findings stay until they run again."""
@@ -249,7 +262,7 @@ class Watcher:
     def _finding(self, key: str) -> Finding:
         found = next((one for one in self.findings if one.key == key), None)
         if found is None:
-            raise RefusedError("this finding is gone: load the page again")
+            raise RefusedError("this finding no longer exists: reload the page")
         return found
 
     def plan(self, key: str) -> str:

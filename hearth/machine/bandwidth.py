@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from hearth.machine.facts import text_of
+from hearth.machine.facts import memory_bytes, text_of
 
 LEAST_BYTES, MOST_BYTES = 128 * 2**20, 512 * 2**20
 _CACHES, _SHARE = 4, 4
@@ -22,7 +22,7 @@ def copy_rates(root: Path = Path("/")) -> tuple[list[float], int]:
     nothing is measured.
     """
     size = buffer_bytes(root)
-    if 2 * size * _SHARE > _available(root):
+    if 2 * size * _SHARE > memory_bytes(root, "MemAvailable"):
         return [], size
     return _measure(size, len(os.sched_getaffinity(0))), size
 
@@ -36,13 +36,6 @@ def buffer_bytes(root: Path) -> int:
     sizes = (size.removesuffix("K") for _, size in shared)
     cached = sum(1024 * int(size) for size in sizes if size.isdecimal())
     return min(MOST_BYTES, max(LEAST_BYTES, _CACHES * cached))
-
-
-def _available(root: Path) -> int:
-    for line in text_of(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def _measure(size: int, threads: int) -> list[float]:

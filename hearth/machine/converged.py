@@ -33,7 +33,7 @@ def look(packages: list[str], records: Path = RECORDS) -> dict[str, Any]:
         # A program that was removed leaves its record.
         if not all(how == GONE for _, how in found) or len(found) < max(2, len(states)):
             edited += found
-    return {"edited": edited, "unfinished": unfinished, "debian": _versions(packages)}
+    return {"edited": edited, "unfinished": unfinished, "debian": debian_versions(packages)}
 
 
 def _difference(path: Path, state: str) -> str:
@@ -52,7 +52,7 @@ def _difference(path: Path, state: str) -> str:
     return "" if its == owner else f"its owner is {its} instead of {owner}"
 
 
-def _versions(packages: list[str]) -> dict[str, str]:
+def debian_versions(packages: list[str]) -> dict[str, str]:
     """Return the versions of those Debian packages that are installed."""
     if not packages:
         return {}

@@ -154,6 +154,11 @@ def data_volumes(client: Any) -> dict[str, Any]:
     return {name: one for name, one in present.items() if not _SANDBOX_VOLUME.fullmatch(name)}
 
 
+def names_of_volumes() -> list[str]:
+    """Return the names of the volumes with the house's data; EngineError without the engine."""
+    return list(bounded("volumes", lambda: [*data_volumes(_client())], READ_S))
+
+
 def sandbox_volumes(client: Any) -> dict[str, Any]:
     """Return the copies of volumes that sandboxes have, by name, as pylxd has them."""
     present = _volumes(client)

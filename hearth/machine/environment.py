@@ -20,7 +20,7 @@ from hearth.machine.facts import (
     listeners,
     text_of,
 )
-from hearth.machine.other_firewalls import obstacles
+from hearth.machine.other_firewalls import firewall_problems
 from hearth.machine.probe import answer
 
 # Hearth masks these units of the packages that it installs: it has units of its own for them.
@@ -47,7 +47,7 @@ class Environment:
     an NVIDIA card and Secure Boot. `clock` is None, `early` for a time before this Debian's
     release, or `free` without synchronisation. `free_bytes` is per folder of the user's own that
     models are stored in. `own_units` are units of the user's that Hearth's masks would replace.
-    `obstacles` are lines about other firewalls that would stop packets of the house.
+    `firewall_problems` are lines about other firewalls that would stop packets of the house.
     """
 
     root: bool = True
@@ -59,7 +59,7 @@ class Environment:
     clock: str | None = None
     free_bytes: Mapping[str, int] = field(default_factory=dict)
     own_units: tuple[str, ...] = ()
-    obstacles: tuple[str, ...] = ()
+    firewall_problems: tuple[str, ...] = ()
 
 
 def read_environment(house: House, facts: Facts, root: Path = Path("/")) -> Environment:
@@ -75,7 +75,7 @@ def read_environment(house: House, facts: Facts, root: Path = Path("/")) -> Envi
         clock=clock(root),
         free_bytes={path: free_bytes(Path(path)) for path in folders if path not in (None, "/var")},
         own_units=tuple(own_units(root)),
-        obstacles=tuple(obstacles(house.machine.instances, root)),
+        firewall_problems=tuple(firewall_problems(house.machine.instances, root)),
     )
 
 

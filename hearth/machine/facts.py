@@ -1,5 +1,6 @@
 """Read what Hearth needs to know of a machine: network, memory, disk, graphics, listeners."""
 
+import contextlib
 import json
 import os
 import platform
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hearth.catalogue.house import Machine
+from hearth.machine import converged
 from hearth.paths import PROGRAMS
 
 # Kernel drivers that render in software: their nodes are not accelerators.
@@ -128,9 +130,10 @@ def cpu_name(root: Path) -> str:
     return platform.machine()
 
 
-def memory_bytes(root: Path) -> int:
-    """Return the size of the machine's memory."""
-    return int((root / "proc/meminfo").read_text().split()[1]) * 1024
+def memory_bytes(root: Path, what: str = "MemTotal") -> int:
+    """Return the size of the machine's memory, or what the kernel estimates of it."""
+    lines = (line.split() for line in (root / "proc/meminfo").read_text().splitlines())
+    return next(int(words[1]) * 1024 for words in lines if words[0] == f"{what}:")
 
 
 def lan(interface: str = "auto", address: str = "auto") -> tuple[str, str]:
@@ -340,19 +343,10 @@ def versions() -> dict[str, str]:
 
     The version of an installed program is the digest that its `current` link points to.
     """
-    shown = ["--showformat=${Package} ${Version}\\n", *_SHOWN_PACKAGES]
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed words
-            ["/usr/bin/dpkg-query", "--show", *shown],
-            capture_output=True,
-            text=True,
-            check=False,  # one of them may be missing
-            timeout=10,
-        )
-        rows = [line.partition(" ") for line in done.stdout.splitlines()]
-    except OSError:
-        rows = []
-    found = {_SHOWN_PACKAGES[package]: version for package, _, version in rows if version}
+    found = {}
+    with contextlib.suppress(OSError):
+        installed = converged.debian_versions([*_SHOWN_PACKAGES])
+        found = {_SHOWN_PACKAGES[package]: version for package, version in installed.items()}
     for name, digest in program_digests().items():
         found[f"{name} (files)"] = digest[:16]
     return found

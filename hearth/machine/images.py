@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hearth.catalogue.house import Service
+from hearth.machine.facts import memory_bytes
 from hearth.progress import report
 
 # An instance's own note of the image that it was made from.
@@ -109,10 +110,7 @@ def build(recipe: Recipe, folder: Path) -> tuple[Path, Path]:
 
 def available_bytes() -> int:
     """Return the machine's available memory, as the kernel estimates it."""
-    lines = (
-        line.split() for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    )
-    return next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")
+    return memory_bytes(Path("/"), "MemAvailable")
 
 
 def _run(argv: list[str], image: str, tool: str, **environment: str) -> None:

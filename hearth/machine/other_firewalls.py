@@ -16,8 +16,8 @@ from hearth.machine.facts import LINKS
 _OURS = "hearth"
 _DOCKER = "DOCKER-USER"
 _HOOKS = {
-    "forward": 'accept what matches `iifname "to-*"` or `oifname "to-*"`',
-    "input": 'accept what matches `iifname "to-*"`, and from the LAN the ports 53, 80 and 443',
+    "forward": 'add rules that accept `iifname "to-*"` and `oifname "to-*"`',
+    "input": 'add rules that accept `iifname "to-*"`, and ports 53, 80 and 443 from the LAN',
 }
 # A program's name, how its tables or chains are recognised, and its commands for the house.
 _KNOWN = {
@@ -30,7 +30,7 @@ _VERDICTS = {"counter", "log", "drop", "reject", "jump", "goto"}
 _LIMIT_S = 10
 
 
-def obstacles(instances: str, root: Path = Path("/")) -> list[str]:
+def firewall_problems(instances: str, root: Path = Path("/")) -> list[str]:
     """Return a line, with the fix, for each firewall that stops packets of the range `instances`.
 
     Nothing is found where there is no nft, or for a user who may not list rules.
@@ -92,7 +92,7 @@ def _line(
         fix = f"run `{_KNOWN[program].format(instances)}`"
         return f"{program} would drop packets of the house's instances and devices: {fix}"
     name, hook = f"`{family} {table} {chain['name']}`", _HOOKS[chain["hook"]]
-    return f"the chain {name} of another firewall drops packets of the house: let it {hook}"
+    return f"the chain {name} of another firewall drops packets of the house: {hook}"
 
 
 def _blocks(chain: dict[str, Any], known: dict[str, dict[str, Any]]) -> bool:

@@ -49,8 +49,11 @@ class Processes:
 
 def processes(instance: str | None, unit: str) -> Processes:
     """Return the processes of a unit, in an instance or on the machine itself (`None`)."""
-    own = group(instance) / "system.slice" / unit
-    found = [one for pid in _pids(own) if (one := _stat(pid))]
+    own = f"{CGROUPS}/{_PAYLOAD}{instance}/system.slice/{unit}"
+    if instance is None or not (pids := _pids(own)):
+        own = f"{group(instance)}/system.slice/{unit}"
+        pids = _pids(own)
+    found = [one for pid in pids if (one := _stat(pid))]
     if not found:
         return Processes()
     start, _, state, _ = min(found)
@@ -68,11 +71,11 @@ def group(instance: str | None) -> Path:
     if instance is None:
         return CGROUPS
     plain = CGROUPS / f"{_PAYLOAD}{instance}"
-    if _pids(plain / "init.scope"):
+    if _pids(f"{plain}/init.scope"):
         return plain
     # An instance that was killed may leave its old group behind, empty.
     numbered = (one for one in CGROUPS.glob(f"{plain.name}-*") if instance_of(one.name) == instance)
-    return next((one for one in numbered if _pids(one / "init.scope")), plain)
+    return next((one for one in numbered if _pids(f"{one}/init.scope")), plain)
 
 
 def instance_of(groups: str) -> str | None:
@@ -83,7 +86,7 @@ def instance_of(groups: str) -> str | None:
 
 def first_process(instance: str) -> int:
     """Return the process id of an instance's systemd; 0 when it does not run."""
-    for pid in _pids(group(instance) / "init.scope"):
+    for pid in _pids(f"{group(instance)}/init.scope"):
         numbers = next((line for line in _lines(f"/proc/{pid}/status") if "NSpid" in line), "")
         # Its helpers have other numbers inside.
         if numbers.split()[-1:] == ["1"]:
@@ -162,11 +165,11 @@ def _enter_network(instance: str) -> None:
             raise OSError(number, os.strerror(number))
 
 
-def _pids(folder: Path) -> list[int]:
+def _pids(folder: str) -> list[int]:
     return [int(line) for line in _lines(f"{folder}/cgroup.procs")]
 
 
-def _cpu_s(folder: Path) -> float:
+def _cpu_s(folder: str) -> float:
     used = (line.split() for line in _lines(f"{folder}/cpu.stat"))
     return next((int(words[1]) / 1e6 for words in used if words[0] == "usage_usec"), 0.0)
 

@@ -75,7 +75,7 @@ def violations_and_warnings(
     findings = [*_gpus(house, facts.graphics, environment.locked_out)]
     findings += [*_network(house, facts), *_memory(house, facts)]
     # In a house that is built, `hearth status` shows whether packets pass.
-    findings += [(facts.built, line) for line in environment.obstacles]
+    findings += [(facts.built, line) for line in environment.firewall_problems]
     if environment.clock == "free":
         clock = (
             "nothing synchronises this machine's clock, and devices reject the house's "

@@ -22,6 +22,9 @@ _FIRST_S = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 20, 4
 _TOKEN_S = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2.5)
 _REQUEST_S = (0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84)
 _MODELS = ["gen_ai_request_model", "gen_ai_response_model", "hearth_consumer"]
+# How a request ends after the first token of its answer, and without one; together all outcomes.
+_ANSWERED = ("done", "left", "failed", "late")
+_UNANSWERED = ("left", "failed", "refused", "busy", "late")
 # In a large answer of embeddings the usage stands at its start or its end, beside numbers only.
 _EDGE_BYTES, _MOST = 1024, 10**12
 _PROMPT_TOKENS = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,12})')
@@ -151,10 +154,11 @@ class Figures:
             for name in consumer.names:
                 members = self._config.names[name].members
                 leaving = set(filter(self._leaves, members))
-                # Where a member outside fails, one of the house answers.
-                for member in members if leaving else ():
+                # Where a member outside fails, one of the house answers, or none does.
+                for member in (*members, "") if leaving else ():
                     models = (name, member, consumer.name)
-                    self._requests.labels(*models, "done", "true")
+                    for outcome in _ANSWERED if member else _UNANSWERED:
+                        self._requests.labels(*models, outcome, "true")
                     for kind in ("input", "output") if member in leaving else ():
                         self._tokens.labels(*models, kind, "true")
 

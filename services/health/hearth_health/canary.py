@@ -1,7 +1,7 @@
 """Real work every few minutes: a phrase is spoken, its sound transcribed, each model says a token.
 
-It disturbs nobody. What somebody is using is left alone, no model is loaded or kept in memory for
-longer, and the processor time is bounded.
+It runs only on idle servers, so one in use is left alone. No model is loaded or kept in memory
+for longer, and the processor time is bounded.
 """
 
 import array
@@ -71,9 +71,13 @@ class SkipError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The last try of one piece of work; `at` is a Unix time, `ok` is None where nobody knows."""
+    """The last try of one piece of work; `at` is a Unix time, `ok` is None where nobody knows.
+
+    `about` is what worked or failed, a service or one of the models of `service`.
+    """
 
     what: str
+    service: str
     kind: str
     about: str
     state: State
@@ -155,22 +159,57 @@ class Canary:
         due = clock() + FIRST_S
         self._plans = {(one.kind, one.name): _Plan(due) for one in config.targets}
         self._loaded: dict[tuple[str, str], _Loaded] = {}
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, tuple[str, int]] = {}
+        # When each service last did real work, as a Unix time, and of which kind it was.
+        self._worked: dict[str, tuple[str, float]] = {}
+        # When each service was last seen not to work at all.
+        self._broken: dict[str, float] = {}
         self._spent: deque[tuple[float, float]] = deque()
         self._clip: tuple[str, bytes] | None = None
 
     async def run(self) -> None:
         """Try what is due, until this is cancelled."""
-        while True:
-            try:
-                await self.tick()
-            except Exception as error:  # the next one may succeed
-                print(f"canary: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            self.write()
-            await asyncio.sleep(TICK_S)
+        async with asyncio.TaskGroup() as group:
+            work: asyncio.Task[None] | None = None
+            while True:
+                # A try may take long; meanwhile a service may break and be repaired.
+                self.forget_broken()
+                if work is None or work.done():
+                    work = group.create_task(self._work())
+                self.write()
+                await asyncio.sleep(TICK_S)
+
+    async def _work(self) -> None:
+        try:
+            await self.tick()
+        except Exception as error:  # the next one may succeed
+            print(f"canary: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        self.write()
+
+    def forget_broken(self) -> None:
+        """Forget how the work of services ended that do not answer at all; a row tells of those.
+
+        What failed before a repair says nothing of the repaired service.
+        """
+        known, now = self._snapshot.read(), self._clock()
+        if known.problem:
+            return
+        down = _broken(known.data)
+        for name in down:
+            self._broken[name] = now
+        for what in [what for what, one in self.results.items() if one.service in down]:
+            del self.results[what]
+        for target in self._config.targets:
+            if target.name in down:
+                # A program that has just started again is left alone for a while.
+                self._plans[target.kind, target.name].due = now + FIRST_S
+        for what, (service, _) in [*self._failures.items()]:
+            if service in down:
+                del self._failures[what]
 
     async def tick(self) -> None:
         """Try what is due, one after the other; nothing while a run changes the house."""
+        self.forget_broken()
         known = self._snapshot.read()
         if known.problem or known.data.get("run"):
             return
@@ -202,6 +241,7 @@ class Canary:
             "spent_s": round(self.spent_s(), 2),
             "budget_s": self._config.budget_s,
             "results": [asdict(one) for one in self.results.values()],
+            "worked": {name: {"kind": kind, "at": at} for name, (kind, at) in self._worked.items()},
         }
         fresh = self._config.results.with_suffix(".new")
         with contextlib.suppress(OSError):
@@ -265,17 +305,25 @@ class Canary:
             self._spent.append((self._clock(), cost_s))
         share = _HOUR_S * len(self._config.targets) / self._config.budget_s
         wait_s = AGAIN_S if state == "failed" else max(self._config.every_s, cost_s * share)
-        plan.due = self._clock() + wait_s
-        failures = self._failures.pop(what, 0) + 1
+        # It broke meanwhile, which says nothing of how it works.
+        broke = state == "failed" and self._broken.get(target.name, -1.0) >= started
+        plan.due = self._clock() + (FIRST_S if broke else wait_s)
+        failures = self._failures.pop(what, (target.name, 0))[1] + 1
+        if state == "ok":
+            self._worked[target.name] = kind, time.time()
         if state != "failed":
             failures = 0
+        elif broke:
+            return
         else:
-            self._failures[what] = failures
+            self._failures[what] = target.name, failures
         if failures == 1 and what in self.results:
             return  # a single failure is no news
         ok = {"ok": True, "failed": False}.get(state) if failures != 1 else None
         shown: State = "skipped" if failures == 1 else state
-        self.results[what] = Result(what, kind, about, shown, ok, seconds, at, text[:200])
+        self.results[what] = Result(
+            what, target.name, kind, about, shown, ok, seconds, at, text[:200]
+        )
 
     async def _done(
         self, target: Target, work: Coroutine[Any, Any, str]
@@ -377,7 +425,7 @@ class Canary:
         counts = [status.get("active"), status.get("live"), status.get("waiting")]
         counts += [files.get("active"), files.get("waiting")] if isinstance(files, dict) else []
         if any(isinstance(count, int) and count > 0 for count in counts):
-            raise BusyError("somebody is using it")
+            raise BusyError("in use")
         if status.get("loaded") is False:
             raise SkipError("its model is not loaded")
 
@@ -426,6 +474,17 @@ class Canary:
             for path in self._cards.glob("card[0-9]*/device/power/runtime_status")
         ]
         return bool(states) and all(state == "suspended" for state in states)
+
+
+def _broken(data: Mapping[str, Any]) -> set[str]:
+    """Return the services that do not answer; one whose work fails is `failing`, and is tried."""
+    rows = data.get("rows")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {
+        str(row.get("name"))
+        for row in found
+        if row.get("up") is False and row.get("state") != "failing"
+    }
 
 
 def _plain(model: str) -> str:

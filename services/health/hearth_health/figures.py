@@ -46,7 +46,8 @@ TURN: Sequence[tuple[str, str, int, int]] = (
     ("ttfa", "Text to speech, first audio", 150, 250),
     ("", "Network and glue", 100, 150),
 )
-TURN_TARGET_MS, TURN_LIMIT_MS = 800, 1100
+# A turn in which a step computes on the processor has the second limit.
+TURN_TARGET_MS, TURN_LIMIT_MS, TURN_PROCESSOR_LIMIT_MS = 800, 1100, 1500
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-# The watcher writes every 3 s; after four missed looks nobody knows how the house is.
+# The watcher writes every 5 s, and at once what is new; after two missed times nobody knows how
+# the house is.
 STALE_S = 12.0
 LIMIT_BYTES = 4 * 2**20
 # No text of the house is longer than this on the page, and no list.

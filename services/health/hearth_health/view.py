@@ -1,17 +1,30 @@
 """What the page shows, as plain values: states in words, and no text that changes by itself."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from .config import Config, Tile
-from .figures import FIGURES, SPANS, TURN, TURN_LIMIT_MS, TURN_TARGET_MS, Numbers
+from .figures import (
+    FIGURES,
+    SPANS,
+    TURN,
+    TURN_LIMIT_MS,
+    TURN_PROCESSOR_LIMIT_MS,
+    TURN_TARGET_MS,
+    Numbers,
+)
 from .snapshot import Snapshot
 
 Row = Mapping[str, Any]
 # Ollama's time for a model that is never unloaded is in another century.
 _FOR_EVER = 1e10
+# A program's word for it, or the receipt's: "no gpu", "software".
+_PROCESSOR = re.compile(r"\b(cpu|processor|no gpu|software)\b", re.IGNORECASE)
+# Debian's lists of security updates change every day.
+_FRESH_DAYS = 4
 # What people open most comes first, and what they need once comes last.
 _ORDER = ("chat", "speech", "transcription", "page", "trust")
 
@@ -41,6 +54,7 @@ def build_view(config: Config, snapshot: Snapshot, numbers: Numbers) -> dict[str
         "loaded": [_loaded(one) for one in _records(data, "loaded")],
         "unused": _coming(data),
         "machine": data["machine"] if isinstance(data.get("machine"), dict) else {},
+        "updates": _updates(data),
         "backup": data["backup"] if isinstance(data.get("backup"), dict) else None,
         "receipt": _receipt(data.get("receipt")),
         "last_run": data["last_run"] if isinstance(data.get("last_run"), dict) else None,
@@ -49,7 +63,7 @@ def build_view(config: Config, snapshot: Snapshot, numbers: Numbers) -> dict[str
         "numbers": numbers,
         "figures": [_figure(figure, numbers) for figure in FIGURES],
         "spans": list(SPANS),
-        "turn": _turn(numbers),
+        "turn": _turn(numbers, on_processor(config, rows)),
         "stages": _bar([(name, seconds * 1000) for name, seconds in numbers.stages]),
     }
 
@@ -89,11 +103,19 @@ def _rows(data: Row, known: bool) -> list[dict[str, Any]]:
                 "state": state,
                 "word": word,
                 "memory_bytes": _number(row.get("memory_bytes")) or 0,
+                "worked": _worked(row),
                 "moment": _number(row.get("changed")) or _number(row.get("since")) or 0,
             }
         )
     # What does not work comes first; the rest keeps its order.
     return sorted(rows, key=lambda row: row["state"] != "down")
+
+
+def _worked(row: Row) -> dict[str, Any] | None:
+    """Return what a service last really did, and when; None where nobody has seen it do so."""
+    found = row.get("worked")
+    at = _number(found.get("at")) if isinstance(found, dict) else None
+    return {"verb": str(found.get("verb", "worked")), "at": at} if found and at else None
 
 
 def _headline(
@@ -174,6 +196,24 @@ def _coming(data: Row) -> list[dict[str, Any]]:
     return [one for one in records if isinstance(one, dict) and one.get("state") in wanted]
 
 
+def _updates(data: Row) -> str:
+    """Return the security updates that wait, and how old the lists are that name them."""
+    machine = data.get("machine")
+    found = machine.get("updates") if isinstance(machine, dict) else None
+    waiting = _number(found.get("waiting")) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or waiting is None:
+        return "unknown"
+    made = _number(found.get("lists_made"))
+    if not made:
+        return "unknown: there are no package lists yet (sudo apt update)"
+    days = ((_number(data.get("made")) or made) - made) / 86_400
+    text = f"{waiting:.0f} waiting: sudo apt upgrade" if waiting else "none waiting"
+    if days <= _FRESH_DAYS:
+        return text
+    text = text if waiting else "none known"
+    return f"{text}; the package lists are {days:.0f} days old (sudo apt update)"
+
+
 def _receipt(found: object) -> dict[str, Any] | None:
     if not isinstance(found, dict):
         return None
@@ -215,8 +255,19 @@ def _figure(figure: Any, numbers: Numbers) -> dict[str, Any]:
     return {"name": figure.name, "title": figure.title, "unit": figure.unit, "spans": spans}
 
 
-def _turn(numbers: Numbers) -> dict[str, Any]:
+def on_processor(config: Config, rows: Sequence[Row]) -> bool:
+    """Return whether a step of a spoken turn has no server that computes on a card."""
+    measured = {str(row.get("name")): str(row.get("accelerator") or "") for row in rows}
+    places: dict[str, list[str]] = {}
+    for one in config.canary.targets if config.canary else ():
+        if where := measured.get(one.name):
+            places.setdefault(one.kind, []).append(where)
+    return any(all(map(_PROCESSOR.search, found)) for found in places.values())
+
+
+def _turn(numbers: Numbers, processor: bool) -> dict[str, Any]:
     """Return the steps of a spoken turn beside their budget, in milliseconds."""
+    most = TURN_PROCESSOR_LIMIT_MS if processor else TURN_LIMIT_MS
     steps: list[dict[str, Any]] = []
     for name, title, target, limit in TURN:
         # A quiet hour says nothing; the day before it may.
@@ -226,7 +277,7 @@ def _turn(numbers: Numbers) -> dict[str, Any]:
         steps.append({"title": title, "target": target, "limit": limit, "ms": ms, "state": state})
     measured = [step["ms"] for step in steps if step["ms"] is not None]
     total = sum(measured) if len(measured) >= len(TURN) - 1 else None
-    scale = 100 / max(TURN_LIMIT_MS, total or 0)
+    scale = 100 / max(most, total or 0)
     left = 0.0
     for step in steps:
         # What was not measured takes its target, drawn as an outline.
@@ -237,9 +288,10 @@ def _turn(numbers: Numbers) -> dict[str, Any]:
         "steps": steps,
         "total": total,
         "target": TURN_TARGET_MS,
-        "limit": TURN_LIMIT_MS,
+        "limit": most,
+        "processor": processor,
         "target_x": round(TURN_TARGET_MS * scale, 2),
-        "limit_x": round(TURN_LIMIT_MS * scale, 2),
+        "limit_x": round(most * scale, 2),
     }
 
 

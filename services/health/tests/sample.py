@@ -38,6 +38,8 @@ def snapshot(
         row("certificates", "part", text="good until 2028-11-20", since=0),
         row("disk", "part", text="212.4 GiB free on the disk of /var", since=0),
     ]  # fmt: skip
+    for index, verb in ((0, "answered"), (2, "spoke"), (3, "transcribed")):
+        rows[index]["worked"] = {"verb": verb, "at": made - 180}
     sites = [
         {"fqdn": f"{name}.lan", "name": name, "service": service, "auth": "house", "summary": "",
          "up": True}
@@ -46,8 +48,8 @@ def snapshot(
     ]  # fmt: skip
     findings = []
     if broken:
-        rows[2] |= {"up": False, "text": "it takes the connection and does not answer in 2 s",
-                    "changed": made - 190}  # fmt: skip
+        text = "it accepts the connection but does not respond within 2 s"
+        rows[2] |= {"up": False, "text": text, "changed": made - 190}
         sites[1]["up"] = False
         findings = [
             _finding("HEARTH-SERVICE-HUNG", "kokoro", "error", "A service hangs",
@@ -100,10 +102,12 @@ def snapshot(
             "disk": [{"path": "/var", "free_bytes": 212 * gib, "total_bytes": 480 * gib}],
             "memory": {"available_bytes": 18 * gib, "total_bytes": 32 * gib},
             "certificates": {"root": made + 3.1e8, "intermediate": made + 6.2e7},
-            "updates": 3,
+            "sites_until": {"name": "chat.lan", "until": made + 500_000, "count": 7},
+            "updates": {"waiting": 3, "lists_made": made - 30_000},
             "address": "192.168.1.20",
         },
-        "backup": {"made": made - 40_000, "bytes": int(1.4 * gib), "readable": True, "text": ""},
+        "backup": {"made": made - 40_000, "bytes": int(1.4 * gib), "readable": True, "text": "",
+                   "verified": made - 200_000},
         "receipt": {"made": made - 7200, "summary": {"not measured": 2, "passed": 118},
                     "good": True},
         "last_run": {"made": made - 7300, "changed": ["restarted whisper", "wrote Caddyfile"]},

@@ -117,7 +117,7 @@ async def test_an_unknown_button_reaches_no_watcher(
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b'{"ok": false, "text": "this finding is gone"}\n', "this finding is gone"),
+        (b'{"ok": false, "text": "it no longer exists"}\n', "it no longer exists"),
         (b"", "no valid answer"),
         (b"[]\n", "no valid answer"),
         (b'{"ok": true}\n', "no valid answer"),

@@ -5,6 +5,7 @@ import asyncio
 import io
 import json
 import math
+import time
 import wave
 from collections.abc import Callable
 from dataclasses import replace
@@ -188,6 +189,91 @@ def test_phrases_are_new_and_short() -> None:
     assert heard("The yellow garden has 7 apples.", "THE BLUE GARDEN, 7 apple(s)") == 1
     assert heard("The yellow garden has 7 apples.", "the yellow garden has seven apples") == 3
     assert heard("The yellow garden has 7 apples.", "the has") == 0
+
+
+async def test_what_failed_before_a_repair_says_nothing_after_it(
+    make: Make, house: House, write: Write
+) -> None:
+    def row(up: bool, state: str = "") -> None:
+        write(rows=[{"name": "kokoro", "up": up, "state": state}])
+
+    bird = make()
+    house.broken = lambda path: Response(status_code=500) if "speech" in path else None
+    # It fails once before it is seen to be down, and stays down.
+    await wait(bird, house, 5)
+    row(up=False, state="stopped")
+    await wait(bird, house, 60)
+    assert len(house.sent("/v1/audio/speech")) == 1
+    assert SPEECH not in bird.results
+    # After the repair it fails once more, and then works.
+    row(up=True)
+    await wait(bird, house, canary.FIRST_S + 5)
+    assert len(house.sent("/v1/audio/speech")) == 2
+    assert bird.results[SPEECH].ok is None
+    house.broken = lambda _: None
+    await wait(bird, house, 20)
+    assert bird.results[SPEECH].ok is True
+
+
+async def test_one_that_is_down_for_its_failing_work_is_tried_on(
+    make: Make, house: House, write: Write
+) -> None:
+    bird = make()
+    house.broken = lambda path: Response(status_code=500) if "speech" in path else None
+    await wait(bird, house, 30)
+    assert bird.results[SPEECH].ok is False
+    write(rows=[{"name": "kokoro", "up": False, "state": "failing"}])
+    await wait(bird, house, 60)
+    assert bird.results[SPEECH].ok is False
+    house.broken = lambda _: None
+    await wait(bird, house, 20)
+    assert bird.results[SPEECH].ok is True
+
+
+async def test_a_try_during_which_a_service_breaks_and_is_repaired_is_no_failure(
+    make: Make, house: House, write: Write
+) -> None:
+    bird = make()
+
+    def fails(path: str) -> Response | None:
+        return Response(status_code=500) if "speech" in path else None
+
+    def breaks_meanwhile(path: str) -> Response | None:
+        if answer := fails(path):
+            write(rows=[{"name": "kokoro", "up": False, "state": "silent"}])
+            bird.forget_broken()
+            write(rows=[{"name": "kokoro", "up": True, "state": ""}])
+        return answer
+
+    house.broken = fails
+    await wait(bird, house, 5)
+    house.broken = breaks_meanwhile
+    await wait(bird, house, 16)
+    assert len(house.sent("/v1/audio/speech")) == 2
+    assert SPEECH not in bird.results
+    house.broken = fails
+    await wait(bird, house, canary.FIRST_S + 5)
+    assert len(house.sent("/v1/audio/speech")) == 3
+    assert bird.results[SPEECH].ok is None
+    await wait(bird, house, 16)
+    assert bird.results[SPEECH].ok is False
+
+
+async def test_it_is_written_when_a_service_last_worked(
+    make: Make, house: House, settings: CanaryConfig
+) -> None:
+    bird = make()
+    await work(bird, house)
+    house.broken = lambda _: Response(status_code=500)
+    await wait(bird, house, 400)
+    bird.write()
+    found = json.loads(settings.results.read_text())["worked"]
+    assert {name: one["kind"] for name, one in found.items()} == {
+        "kokoro": "speech",
+        "whisper": "transcription",
+        "ollama": "model",
+    }
+    assert all(0 <= time.time() - one["at"] < 60 for one in found.values())
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,14 @@ import httpx
 import pytest
 
 from hearth_health.app import make_app
-from hearth_health.config import Config
-from hearth_health.snapshot import boot_s
+from hearth_health.config import CanaryConfig, Config, Target
+from hearth_health.figures import Numbers
+from hearth_health.rendering import Renderer
+from hearth_health.snapshot import Snapshot, boot_s
+from hearth_health.view import build_view
 
 from .conftest import Write
+from .sample import NOW
 
 MARK = '<img src=x onerror="alert(1)">&"\''
 
@@ -75,6 +79,44 @@ async def test_a_service_that_hangs_is_red_everywhere(
     assert "<code>sudo scripts/hearth backup</code>" in text
 
 
+async def test_a_row_says_when_its_service_last_really_worked(
+    page: httpx.AsyncClient, write: Write
+) -> None:
+    rows = [
+        {"name": "kokoro", "up": True, "text": "up", "worked": {"verb": "spoke", "at": NOW - 180}},
+        {"name": "whisper", "up": True, "text": "up", "worked": None},
+        {"name": "ollama", "up": True, "text": "up", "worked": {"verb": "x", "at": "soon"}},
+    ]
+    write(rows=rows)
+    text = await shown(page)
+    assert re.findall(r'works<br><span class="small">(\w+) <time datetime="([^"]+)"', text) == [
+        ("spoke", "2026-11-23T14:38:51+00:00")
+    ]
+
+
+async def test_an_alias_says_what_answers_it_while_its_first_server_is_down(
+    page: httpx.AsyncClient, write: Write
+) -> None:
+    why = "instead of qwen: ollama does not work"
+    aliases = {
+        "fast": {"state": "instead", "answered_by": "claude", "text": why},
+        "local": {"state": "down", "answered_by": None, "text": "no answer: qwen: ollama …"},
+    }
+    write(aliases=aliases, models={"claude": {"state": "cloud"}})
+    text = await shown(page)
+    assert Document(text).states("alias-") == {"fast": "waiting", "local": "down"}
+    assert f'claude <span class="kind">cloud</span><br><span class="small">{why}' in text
+
+
+async def test_the_first_certificate_of_a_site_that_ends_is_shown(
+    page: httpx.AsyncClient, write: Write
+) -> None:
+    write()
+    text = await shown(page)
+    assert "<dt>Certificates of 7 sites</dt>" in text
+    assert re.search(r"the first expires <time [^>]+>[^<]+</time> \(chat.lan\)", text)
+
+
 async def test_during_a_run_a_restart_is_no_alarm(page: httpx.AsyncClient, write: Write) -> None:
     write(broken=True, run={"what": "hearth up", "since": 1795444000})
     text = await shown(page)
@@ -120,6 +162,69 @@ async def test_a_field_of_another_shape_leaves_the_rest(
     text = await shown(page)
     assert headline(text)
     assert len(Document(text).states("tile-")) == 4
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"waiting": 0, "lists_made": NOW - 3600}, "none waiting"),
+        ({"waiting": 2, "lists_made": NOW - 3600}, "2 waiting: sudo apt upgrade"),
+        (
+            {"waiting": 0, "lists_made": NOW - 12 * 86_400},
+            "none known; the package lists are 12 days old (sudo apt update)",
+        ),
+        (
+            {"waiting": 2, "lists_made": NOW - 12 * 86_400},
+            "2 waiting: sudo apt upgrade; the package lists are 12 days old (sudo apt update)",
+        ),
+        ({"waiting": 0, "lists_made": 0}, "unknown: there are no package lists yet"),
+        (None, "unknown"),
+    ],
+)
+async def test_old_package_lists_say_nothing_about_updates(
+    page: httpx.AsyncClient, write: Write, found: Any, text: str
+) -> None:
+    write(made=NOW, machine={"updates": found})
+    assert f"<dt>Security updates</dt><dd>{text}" in await shown(page)
+
+
+SPEECH = Target("speech", "kokoro", "http://x")
+HEARING = Target("transcription", "whisper", "http://x")
+MODELS = Target("models", "ollama", "http://x", card=True)
+
+
+@pytest.mark.parametrize(
+    ("places", "limit"),
+    [
+        ({"kokoro": "cpu", "whisper": "cpu", "ollama": "no gpu, the processor"}, 1500),
+        ({"kokoro": "cuda", "whisper": "cuda", "ollama": "gpu proven, 0: RTX, by CUDA"}, 1100),
+        # Speech is there on the processor as well.
+        ({"kokoro": "cpu", "kokoro_gpu": "cuda (RTX)", "ollama": "gpu proven, 0: RTX"}, 1100),
+        ({"kokoro": "cuda", "whisper": "cpu", "ollama": "gpu proven, 0: RTX"}, 1500),
+        ({"ollama": "software, 0: llvmpipe, a software device, no GPU"}, 1500),
+        # Nobody knows yet.
+        ({}, 1100),
+    ],
+)
+async def test_a_turn_on_the_processor_has_more_time(
+    config: Config, write: Write, places: dict[str, str], limit: int
+) -> None:
+    targets = (SPEECH, replace(SPEECH, name="kokoro_gpu"), HEARING, MODELS)
+    canary = CanaryConfig(config.snapshot.with_name("canary.json"), targets=targets)
+    write(rows=[{"name": name, "up": True, "accelerator": on} for name, on in places.items()])
+    transport = httpx.ASGITransport(app=make_app(replace(config, canary=canary)))
+    async with httpx.AsyncClient(transport=transport, base_url="https://home.lan") as client:
+        text = await shown(client)
+    assert f"the limit {limit} ms" in text
+    assert ("since a step computes on the processor" in text) == (limit == 1500)
+
+
+def test_the_sum_of_the_steps_says_that_it_is_one(config: Config) -> None:
+    values = {(name, "hour", "median"): 400.0 for name in ("stt", "ttft", "ttfa")}
+    numbers = Numbers(values=values, read=True)
+    text = Renderer("/f").sections(build_view(config, Snapshot(), numbers))["turn"]
+    assert "the medians of the measured steps add up to <strong>1200 ms</strong>" in text
+    assert "no turn is timed as a whole" in text
 
 
 def planted(value: Any) -> Any:

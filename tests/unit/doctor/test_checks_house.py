@@ -9,15 +9,17 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from hearth.backup import age
-from hearth.backup.create import file_name, note_size
+from hearth.backup.create import file_name, note_made
 from hearth.doctor import checks_house as checks
-from hearth.doctor.finding import Context
+from hearth.doctor.finding import Context, fetch
 from hearth.machine import converged, images, runs
 from hearth.machine.images import IMAGE_KEY
 from hearth.machine.systemd import UnitState
@@ -234,11 +236,21 @@ def test_backups_that_are_old_or_damaged_are_found(healthy: Context, tmp_path: P
     assert seen(checks.backup(context)) == [("HEARTH-BACKUP-OLD", "")]
     last = backed_up(context, folder, NOW - timedelta(hours=8))
     assert seen(checks.backup(context)) == []
-    note_size(last, last.stat().st_size, healthy.root / "var/lib/hearth/backup")
+    note_made(last, healthy.root / "var/lib/hearth/backup")
     assert seen(checks.backup(context)) == []
     for damage in (last.read_bytes()[:-1], last.read_bytes()[:99], b"", b"no backup at all"):
         last.write_bytes(damage)
         assert seen(checks.backup(context)) == [("HEARTH-BACKUP-UNREADABLE", str(last))], damage[:9]
+
+
+def test_a_backup_whose_content_has_changed_is_found(healthy: Context, tmp_path: Path) -> None:
+    context = keeps_backups(healthy, tmp_path)
+    last = backed_up(context, tmp_path, NOW - timedelta(hours=8))
+    note = context.root / "var/lib/hearth/watch/backup.json"
+    note.parent.mkdir(parents=True)
+    for name, found in ((last.name, True), ("another", False)):
+        note.write_text(json.dumps({"name": name, "at": 5.0, "fault": "its content is not"}))
+        assert bool(seen(checks.backup(context))) is found
 
 
 @pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072])
@@ -321,3 +333,106 @@ def test_a_canary_that_failed_is_found(healthy: Context) -> None:
     # What it found before it stopped says nothing about now.
     write(False, age_s=600)
     assert seen(checks.canary(healthy)) == []
+
+
+class Prometheus(BaseHTTPRequestHandler):
+    """Answers as Prometheus does, by the path of its interface."""
+
+    def do_GET(self) -> None:
+        answers: Mapping[str, Any] = self.server.answers  # type: ignore[attr-defined]
+        self.server.paths.append(self.path)  # type: ignore[attr-defined]
+        body = json.dumps({"status": "success", "data": answers[self.path]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep still."""
+
+
+@pytest.fixture
+def prometheus() -> Iterator[Any]:
+    """A server of `answers` by path, which notes the `paths` of its requests."""
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Prometheus)
+    server.answers, server.paths = {}, []
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def alert(name: str, about: str, value: str = "0e+00", state: str = "firing") -> dict[str, Any]:
+    labels = {"alertname": f"HEARTH-{name}", "about": about, "severity": "error"}
+    began = (datetime.now(UTC) - timedelta(minutes=7)).isoformat().replace("+00:00", "123Z")
+    return {"labels": labels, "annotations": {}, "state": state, "activeAt": began, "value": value}
+
+
+def asks(healthy: Context, server: Any) -> Context:
+    """Return the house with this server as its Prometheus."""
+    url = f"http://127.0.0.1:{server.server_port}"
+    services = {**HOUSE.services, "prometheus": replace(HOUSE.services["prometheus"], url=url)}
+    return replace(healthy, house=replace(HOUSE, services=services), fetch=fetch)
+
+
+def test_what_only_prometheus_sees_is_a_finding_while_its_alert_fires(
+    healthy: Context, prometheus: Any
+) -> None:
+    context = asks(healthy, prometheus)
+    refused = "dial tcp 10.140.30.12:8880: connect: connection refused"
+    prometheus.answers |= {
+        "/api/v1/alerts": {
+            "alerts": [
+                alert("METRICS-MISSING", "kokoro"),
+                alert("METRICS-MISSING", "whisper", state="pending"),
+                alert("SITE-UNREACHABLE", "chat.lan"),
+                alert("ALERT-NOT-SENT", "email", "4.2e+00"),
+                # The watcher has reported this one itself.
+                alert("DISK-FULL", "/var"),
+            ]
+        },
+        "/api/v1/targets?state=active": {
+            "activeTargets": [
+                {"labels": {"job": "kokoro"}, "health": "down", "lastError": refused},
+                {"labels": {"job": "ollama"}, "health": "up", "lastError": ""},
+            ]
+        },
+    }
+    assert [(one.key, one.evidence) for one in checks.alerts(context)] == [
+        (
+            "HEARTH-METRICS-MISSING:kokoro",
+            f"Prometheus has read no figures of kokoro for 7 minutes: {refused}",
+        ),
+        (
+            "HEARTH-SITE-UNREACHABLE:chat.lan",
+            "https://chat.lan/ has given the probe no page for 7 minutes",
+        ),
+        ("HEARTH-ALERT-NOT-SENT:email", "4 messages by email failed in the last 10 minutes"),
+    ]
+    # In a calm house there is one request, with a small answer.
+    prometheus.answers["/api/v1/alerts"] = {"alerts": [alert("DISK-FULL", "/var")]}
+    prometheus.paths.clear()
+    assert seen(checks.alerts(context)) == []
+    assert prometheus.paths == ["/api/v1/alerts"]
+
+
+def test_a_prometheus_that_is_down_or_not_there_adds_no_finding(
+    healthy: Context, prometheus: Any
+) -> None:
+    context = asks(healthy, prometheus)
+    prometheus.shutdown()
+    prometheus.server_close()
+    assert seen(checks.alerts(context)) == []
+    services = {name: one for name, one in HOUSE.services.items() if not one.scrapes}
+    assert seen(checks.alerts(replace(context, house=replace(HOUSE, services=services)))) == []
+
+
+def test_figures_of_very_many_programs_make_a_list_that_people_can_read(
+    healthy: Context, prometheus: Any
+) -> None:
+    many = [alert("METRICS-MISSING", f"program-{number}") for number in range(3000)]
+    prometheus.answers |= {
+        "/api/v1/alerts": {"alerts": many},
+        "/api/v1/targets?state=active": {"activeTargets": []},
+    }
+    assert len(seen(checks.alerts(asks(healthy, prometheus)))) == 50

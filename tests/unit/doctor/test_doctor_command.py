@@ -59,7 +59,7 @@ def test_a_house_without_findings_ends_with_0(doctor: Doctor) -> None:
     done = run("--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout) == {"good": True, "run": None, "findings": []}
-    assert "no findings: the house is well" in run().stdout
+    assert "no findings" in run().stdout
 
 
 def test_findings_end_with_1_and_say_everything(doctor: Doctor) -> None:

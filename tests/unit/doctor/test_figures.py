@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hearth.catalogue import derive, load
+from hearth.clients import canary
 from hearth.doctor import background, snapshot
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -44,7 +45,14 @@ def figures(
 
 
 def test_each_program_has_the_usual_figures_of_a_process() -> None:
-    row = {"name": "ollama", "kind": "service", "up": True, "memory_bytes": 7, "cpu_s": 1.5}
+    row = {
+        "name": "ollama",
+        "kind": "service",
+        "up": True,
+        "state": "",
+        "memory_bytes": 7,
+        "cpu_s": 1.5,
+    }
     down = {**row, "name": "login", "up": False, "memory_bytes": 0, "cpu_s": 0.0}
     assert figures(rows=(row, down)) == {
         ("hearth_up", "ollama"): 1.0,
@@ -75,7 +83,8 @@ def test_requests_of_parts_that_count_them_become_figures(monkeypatch: pytest.Mo
 def test_results_become_figures(tmp_path: Path) -> None:
     failed = {**ONE, "what": 'one token of "x"', "ok": False, "seconds": None}
     busy = {**ONE, "what": "transcription by whisper", "ok": None, "seconds": None}
-    found = figures(*background.canary(written(tmp_path / "canary.json", ONE, failed, busy)))
+    path = written(tmp_path / "canary.json", ONE, failed, busy)
+    found = figures(*canary.read(path).results)
     assert found == {
         ("hearth_canary_ok", "speech of kokoro"): 1.0,
         ("hearth_canary_seconds", "speech of kokoro"): 0.4,
@@ -94,22 +103,36 @@ def test_results_become_figures(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_result_is_ignored(tmp_path: Path, results: list[Any]) -> None:
-    assert background.canary(written(tmp_path / "canary.json", *results)) == []
+    assert canary.read(written(tmp_path / "canary.json", *results)).results == []
 
 
 def test_a_text_cannot_control_a_terminal_and_is_short(tmp_path: Path) -> None:
     wild = {**ONE, "what": "a\n\x1b[2Jb", "text": "y" * 10_000}
-    (one,) = background.canary(written(tmp_path / "canary.json", wild))
+    (one,) = canary.read(written(tmp_path / "canary.json", wild)).results
     assert one["what"].isprintable()
     assert len(one["text"]) < 500
 
 
 def test_results_are_bounded_in_number(tmp_path: Path) -> None:
     many = [{**ONE, "what": str(number)} for number in range(500)]
-    assert len(background.canary(written(tmp_path / "canary.json", *many))) == 50
+    assert len(canary.read(written(tmp_path / "canary.json", *many)).results) == 50
+
+
+def test_a_service_last_worked_when_the_canary_says(tmp_path: Path) -> None:
+    path = written(tmp_path / "canary.json", ONE)
+    document = json.loads(path.read_text())
+    worked = {"kokoro": {"kind": "speech", "at": 7.0}, "new\n": {"kind": "dance", "at": 8.0}}
+    path.write_text(json.dumps({**document, "worked": worked}))
+    assert canary.read(path).worked == {
+        "kokoro": canary.Work("spoke", 7.0),
+        "new": canary.Work("worked", 8.0),
+    }
+    for odd in (3, {"kokoro": 3}, {"kokoro": {"kind": [], "at": 1}}, {"kokoro": {"kind": "model"}}):
+        path.write_text(json.dumps({**document, "worked": odd}))
+        assert canary.read(path) == canary.Canary()
 
 
 def test_there_may_be_no_results(tmp_path: Path) -> None:
-    assert background.canary(tmp_path / "nothing.json") == []
+    assert canary.read(tmp_path / "nothing.json").results == []
     (tmp_path / "half.json").write_text('{"made_boot_s": 1, "resul')
-    assert background.canary(tmp_path / "half.json") == []
+    assert canary.read(tmp_path / "half.json").results == []

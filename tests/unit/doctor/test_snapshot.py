@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hearth.doctor import snapshot
 from hearth.doctor.finding import Finding, Kind
+from hearth.doctor.kinds import BY_PROMETHEUS, DISK_LOW
 from hearth.status import Row
 from tests.unit.doctor.conftest import HOUSE, ROWS
 
@@ -19,7 +20,7 @@ FOUND = {"name": "HEARTH-X", "severity": "error", "ignored": False}
 
 
 def document(**more: Any) -> dict[str, Any]:
-    rows = snapshot.rows_as_json(ROWS, snapshot.Memory(), {}, {})
+    rows = snapshot.rows_as_json(ROWS, snapshot.Memory(), {}, {}, {})
     machine: dict[str, Any] = {"certificates": {}}
     empty: dict[str, Any] = {
         "run": None,
@@ -49,7 +50,7 @@ def test_the_document_becomes_what_prometheus_reads() -> None:
         snapshot.metrics(
             document(
                 run=run,
-                rows=snapshot.rows_as_json([down, ROWS[1]], snapshot.Memory(), {}, {}),
+                rows=snapshot.rows_as_json([down, ROWS[1]], snapshot.Memory(), {}, {}, {}),
                 findings=[{**finding, "ignored": False}, {**finding, "about": "", "ignored": True}],
                 loaded=[loaded],
                 backup={"made": 7.0, "text": ""},
@@ -70,6 +71,15 @@ def test_the_document_becomes_what_prometheus_reads() -> None:
         ("hearth_loaded_model_bytes", "llama:1b", "card"): 40,
         ("hearth_loaded_model_bytes", "llama:1b", "processor"): 60,
     }
+
+
+def test_what_prometheus_has_found_is_no_figure_for_it() -> None:
+    # The rule that reads the figure would never end what the same rule has begun.
+    kinds = [*BY_PROMETHEUS.values(), DISK_LOW]
+    found = [Finding(kind, "kokoro", "x").as_json() | {"ignored": False} for kind in kinds]
+    shown = parsed(snapshot.metrics(document(findings=found)))
+    names = [key[1] for key in shown if key[0] == "hearth_finding"]
+    assert names == [DISK_LOW.name]
 
 
 def test_a_label_of_a_megabyte_and_a_hundred_thousand_series_are_bounded() -> None:
@@ -103,7 +113,7 @@ def test_a_row_has_the_time_of_its_last_change() -> None:
     up, down = Row("kokoro", "service", True, "up", 5), Row("kokoro", "service", False, "gone", 5)
     for now, row in ((10.0, up), (13.0, up), (16.0, down), (19.0, down)):
         memory.note_rows([row], now)
-    (shown,) = snapshot.rows_as_json([down], memory, {"kokoro": "1.2"}, {"kokoro": "cpu"})
+    (shown,) = snapshot.rows_as_json([down], memory, {"kokoro": "1.2"}, {"kokoro": "cpu"}, {})
     assert (shown["changed"], shown["version"], shown["accelerator"]) == (16.0, "1.2", "cpu")
     assert (shown["up"], shown["state"], shown["text"]) == (False, "", "gone")
 

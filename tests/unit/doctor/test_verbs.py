@@ -28,7 +28,7 @@ client.sendall(b'{"verb": "fix", "key": "A:b"}\\n')
 print(client.makefile().readline())
 """
 NOBODY = 65534
-NOT_JSON = {"ok": False, "text": "a request is one line of JSON"}
+NOT_JSON = {"ok": False, "text": "invalid request: expected one line of JSON"}
 
 
 class Acts:
@@ -47,7 +47,7 @@ class Acts:
         if key == "fails":
             raise RuntimeError("a defect\nof ours")
         if key == "gone":
-            raise RefusedError("this finding is gone")
+            raise RefusedError("this finding no longer exists")
         return f"healed {key}"
 
 
@@ -117,7 +117,7 @@ async def test_a_verb_is_carried_out_and_written_down(
         ({"verb": "fix", "key": 7}, "fix needs one text, key"),
         ({"verb": "fix", "key": "x", "command": "y"}, "fix needs one text, key"),
         ({"verb": "fix", "model": "x"}, "fix needs one text, key"),
-        ({"verb": "fix", "key": "gone"}, "this finding is gone"),
+        ({"verb": "fix", "key": "gone"}, "this finding no longer exists"),
         ({"verb": "fix", "key": "fails"}, "RuntimeError: a defect\nof ours"),
         ([], "known verbs are fix, unload"),
         ("x", "known verbs are fix, unload"),
@@ -136,7 +136,7 @@ async def test_what_is_unknown_or_fails_is_one_line_and_the_socket_goes_on(
 async def test_what_is_no_request_is_refused(path: Path, acts: Acts, data: bytes) -> None:
     assert json.loads(await sent(path, data)) == {
         "ok": False,
-        "text": "a request is one line of JSON",
+        "text": "invalid request: expected one line of JSON",
     }
     assert acts.done == []
 
@@ -203,6 +203,6 @@ async def test_only_root_and_the_page_may_ask(
     assert answer["ok"] == may
     assert acts.done == (["A:b"] if may else [])
     if not may:
-        assert answer["text"] == "only the page and root may ask the watcher"
+        assert answer["text"] == "only the page and root may call the watcher"
         said = capfd.readouterr().err
         assert said == f"a request (user {NOBODY}): refused or failed: {answer['text']}\n"

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from hearth.clients.models import Overview
+from hearth.clients.canary import Canary, Work
+from hearth.clients.models import ModelState, Overview, alias_state
 from hearth.doctor import background, fixes, watch
 from hearth.doctor.finding import Check, Context, Finding, Kind
 from hearth.doctor.look import Reading
@@ -84,7 +85,9 @@ def test_the_snapshot_has_everything_that_the_page_reads(watcher: Watcher) -> No
         *("version", "made", "made_boot_s", "hearth", "run", "rows", "sites", "models", "aliases"),
         *("loaded", "findings", "machine", "backup", "receipt", "last_run", "errors"),
     }
-    assert {*document["machine"]} == {"disk", "memory", "certificates", "updates", "address"}
+    assert {*document["machine"]} == {
+        *("disk", "memory", "certificates", "sites_until", "updates", "address"),
+    }
     assert (document["version"], document["run"], document["receipt"]) == (1, None, None)
     assert [(row["name"], row["up"]) for row in document["rows"]] == [
         ("kokoro", True),
@@ -169,6 +172,46 @@ def test_a_clock_that_jumps_stops_nothing(
         document = published(watcher)
         assert document["made_boot_s"] >= before["made_boot_s"]
         assert document["made"] == now + jump
+
+
+def test_a_service_whose_real_work_fails_is_red_with_its_site(
+    watcher: Watcher,
+) -> None:
+    failed = {"what": "speech of kokoro", "service": "kokoro", "ok": False, "seconds": None}
+    failed |= {"at": 9.0, "text": "the sound is silent"}
+    reading = watcher._slow["canary"][0]
+    for ok in (True, False, None):
+        worked = {"kokoro": Work("spoke", 7.0)}
+        reading.value = Canary([{**failed, "ok": ok}], worked)
+        document = published(watcher)
+        row = document["rows"][0]
+        good = ok is not False
+        assert (row["up"], row["worked"]) == (good, {"verb": "spoke", "at": 7.0})
+        assert row["state"] == ("" if good else "failing")
+        assert ("the sound is silent" in row["text"]) is not good
+        sites = {site["service"]: site["up"] for site in document["sites"]}
+        assert sites["kokoro"] is good
+        figures = (watcher.folder / "hearth.prom").read_text()
+        # Its failing work has an alert of its own.
+        assert 'hearth_up{name="kokoro",kind="service"} 1.0' in figures
+    # Whether its program works is another question, and that of the checks.
+    assert all(row.up for row in watcher.look.rows())
+
+
+def test_aliases_are_those_that_answer_while_a_server_is_down(watcher: Watcher) -> None:
+    models = {
+        name: ModelState(name, name, "", "chat", "cloud" if one.host else "ready")
+        for name, one in HOUSE.models.items()
+    }
+    aliases = {n: alias_state(one, models) for n, one in HOUSE.aliases.items() if one.offered}
+    watcher._models.value = Overview(models, aliases)
+    look: Any = watcher.look
+    look.seen = [Row("ollama", "service", False, "gone", 5, state="stopped")]
+    states = {one["state"] for one in published(watcher)["aliases"].values()}
+    assert "down" in states
+    # One that answers and fails may do so with another model.
+    look.seen = [Row("ollama", "service", False, "it fails", 5, state="failing")]
+    assert {one["state"] for one in published(watcher)["aliases"].values()} == {"ready"}
 
 
 def test_what_cannot_be_found_out_is_said_and_the_rest_is_there(watcher: Watcher) -> None:
@@ -364,7 +407,7 @@ def test_nothing_is_done_for_a_finding_that_is_not_there_or_beside_a_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = healer("true")
-    with pytest.raises(RefusedError, match="this finding is gone"):
+    with pytest.raises(RefusedError, match="this finding no longer exists"):
         watcher.fix("HEARTH-DISK-LOW:/etc; reboot")
     by_hand = replace(LOW, kind=replace(KIND, name="HEARTH-CARD", fixable=False))
     found += [LOW, by_hand]

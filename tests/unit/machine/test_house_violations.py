@@ -206,7 +206,7 @@ def test_all_conflicts_are_reported_at_once(house: House) -> None:
 
 
 def test_another_firewall_prevents_a_house_only_before_it_is_built(house: House) -> None:
-    seen = Environment(obstacles=("ufw would drop packets",))
+    seen = Environment(firewall_problems=("ufw would drop packets",))
     assert house_violations(house, facts(), seen) == ["ufw would drop packets"]
     assert house_violations(house, facts(built=True), seen) == []
     assert house_warnings(house, facts(built=True), seen) == ["ufw would drop packets"]

@@ -29,6 +29,8 @@ TRANSCRIBERS = (
     "forged-ear",
 )
 FAULTS = ("refused", "500", "404", "429", "mute", "roleonly", "drip", "garbage", "empty", "inside")
+# Of a member outside the house, each of which ends a request in another way.
+CLOUD_FAULTS = ("503", "400", "429", "mute", "cut", "endless")
 # Cases of their own, whose failures must not come from another test.
 COOLDOWN_FAULTS = ("mute-rests", "500-rests", "cut-rests", "500-crowd")
 # The timeout of silent members, which their tests wait for. The other timeouts are longer than any
@@ -53,7 +55,8 @@ def house(url: str) -> House:
     models.append(replace(_model("picture", url), capabilities=("vision",)))
     # As if outside the house: OpenAI's interface at another address.
     outside: dict[str, Any] = {"local": False, "litellm": "openai", "secret": "litellm_master_key"}
-    models += [model(name, url, **outside) for name in ("cloud", "500-cloud")]
+    away = ("cloud", "500-cloud", *(f"{fault}-cloud" for fault in CLOUD_FAULTS))
+    models += [model(name, url, **outside) for name in away]
     aliases = [
         _alias("fast", "good"),
         _alias("slowly", "slow", first_token_timeout_s=SILENT_TIMEOUT_S),
@@ -68,6 +71,7 @@ def house(url: str) -> House:
         _alias("helper", "good", "tools"),
         _alias("away", "cloud"),
         _alias("hybrid", "500-cloud", "good"),
+        *(_alias(f"away-{fault}", f"{fault}-cloud", timeout_s=3) for fault in CLOUD_FAULTS),
         _alias("pondering", "ponders", "good", first_token_timeout_s=SILENT_TIMEOUT_S),
     ]
     for fault in (*FAULTS, *COOLDOWN_FAULTS):
@@ -94,7 +98,7 @@ def house(url: str) -> House:
         _alias("impatient", "mute-ear", "twin", first_token_timeout_s=0.5),
     ]
     consumers = {"owner": "all", "guest": ("fast", "hear", "helper"), "nobody": ()}
-    return small_house(models, aliases, consumers, elsewhere=["elsewhere"])
+    return small_house(models, aliases, consumers, others=["elsewhere"])
 
 
 def _thinker(name: str, url: str) -> Model:

@@ -170,6 +170,31 @@ def test_the_first_request_to_the_cloud_is_an_increase(gateway: Gateway) -> None
     assert (REQUESTS, frozenset({**labels, **inside, "outcome": "done"}.items())) not in found
 
 
+@pytest.mark.parametrize(
+    ("fault", "outcome"),
+    [
+        ("503", "failed"),
+        ("400", "refused"),
+        ("429", "busy"),
+        ("mute", "late"),
+        ("cut", "failed"),
+        ("endless", "late"),
+    ],
+)
+def test_a_first_request_to_the_cloud_that_fails_is_an_increase(
+    gateway: Gateway, owner: httpx.Client, fault: str, outcome: str
+) -> None:
+    """Or the page would show that nothing has left the house."""
+    before = figures(gateway)
+    growth(gateway, lambda: chat(owner, f"away-{fault}", "streamed"))
+    grown = {
+        dict(labels)["outcome"]: (name, labels) in before
+        for (name, labels), value in figures(gateway).items()
+        if name == REQUESTS and value > before.get((name, labels), 0)
+    }
+    assert grown == {outcome: True}
+
+
 def test_a_broken_answer_counts_what_arrived(gateway: Gateway, owner: httpx.Client) -> None:
     grown = growth(gateway, lambda: chat(owner, "cut", "streamed"))
     assert recorded(grown, REQUESTS, outcome="failed") == [1]

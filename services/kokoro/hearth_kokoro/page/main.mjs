@@ -121,7 +121,7 @@ function showHold(ms) {
   by("start-field").hidden = false;
   if (main.dataset.path === "blob") return;
   const wait = `about ${Math.max(1, Math.round(ms / 1000))} s`;
-  showStatus(`This machine is no faster than speech: it starts in ${wait}, so that nothing stalls.`);
+  showStatus(`This machine generates slower than real time: it starts in ${wait}, so that playback does not pause.`);
 }
 
 function showFirstSound(ms, heldMs) {
