@@ -24,8 +24,8 @@ def schema_text(report: type, form: str, case: type, sample: type, fields: tuple
     return json.dumps(head | schema, indent=2, ensure_ascii=False) + "\n"
 
 
-STT = (SttReport, "hearth-bench-stt/1", requests.Case, requests.SttSample, requests.FIELDS)
-TTS = (TtsReport, "hearth-bench-tts/1", answer.Case, answer.Sample, answer.FIELDS)
+STT = (SttReport, "hearth-bench-stt/1", requests.SttCase, requests.SttSample, requests.FIELDS)
+TTS = (TtsReport, "hearth-bench-tts/1", answer.TtsCase, answer.TtsSample, answer.FIELDS)
 SCHEMAS = {
     "docs/schema/bench-stt.json": schema_text(*STT),
     "docs/schema/bench-tts.json": schema_text(*TTS),

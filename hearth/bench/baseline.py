@@ -10,7 +10,6 @@ import asyncio
 import base64
 import itertools
 import json
-import shutil
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +21,12 @@ from hearth.clients import ClientError
 from hearth.machine import engine
 
 WITHIN_S = 240.0
-BY_COMMAND = "It is the command given by --baseline, with that command's options."
 KOKORO_HOW = (
     "It runs with the server's own session options: threads do not spin while they wait, and "
     "memory is returned after each run."
 )
 WHISPER_HOW = "Each is a call of faster_whisper with its own defaults, and the server's threads."
-NO_COMMAND = "there is no baseline command: give one by --baseline"
+NO_BASELINE = "only a server of this house has a baseline"
 _REPEAT = 3
 _INSPECT_S = 20
 # A Python finds its packages by the first, and CTranslate2 the libraries of a card by the second.
@@ -53,7 +51,7 @@ class Baseline:
     """The baseline of one run, or the reason why there is none."""
 
     run: Run | None = None
-    missing: str = NO_COMMAND
+    missing: str = NO_BASELINE
 
     async def seconds(self, inputs: Inputs) -> list[float]:
         """Return the seconds of each input; after one failure the baseline is not run again."""
@@ -66,20 +64,13 @@ class Baseline:
             return []
 
 
-def by_command(argv: Sequence[str], within_s: float = WITHIN_S) -> Run:
-    """Return a baseline by a command on this machine."""
-    if shutil.which(argv[0]) is None:
-        raise ClientError(f"the baseline cannot be run: there is no program {argv[0]}")
-    return lambda inputs: _seconds(None, list(argv), inputs, within_s)
-
-
 def in_service(service: Service, command: Command) -> MakeRun:
     """Return what makes a baseline inside a service's instance, by its server's process."""
 
     def make(status: Mapping[str, Any]) -> Run:
         if not service.address:
-            raise ClientError(f"{service.name} is external: give a command by --baseline")
-        return lambda inputs: _seconds(
+            raise ClientError(f"{service.name} is external: {NO_BASELINE}")
+        return lambda inputs: measured_seconds(
             service.instance, command(*_process(service), status), inputs
         )
 
@@ -89,10 +80,10 @@ def in_service(service: Service, command: Command) -> MakeRun:
 def kokoro_command(argv: list[str], environment: list[str], status: Mapping[str, Any]) -> list[str]:
     """Return the command of Kokoro's baseline: the server's Python, model, voices and threads."""
     if "-m" not in argv:
-        raise ClientError("the server is not a Python module: give a command by --baseline")
+        raise ClientError("the server's command names no Python module")
     model, voices = _model(argv, status), _options(argv, "--voices")
     if not voices:
-        raise ClientError("the server's command names no voices: give a command by --baseline")
+        raise ClientError("the server's command names no voices")
     return [
         *("/usr/bin/env", *environment, *argv[: argv.index("-m")], "-m", "hearth_kokoro.baseline"),
         *("--model", model, "--voices", voices[0]),
@@ -116,7 +107,7 @@ def _model(argv: list[str], status: Mapping[str, Any]) -> str:
     models, name = _options(argv, "--model"), str(status.get("model", ""))
     wanted = [model for model in models if Path(model).name == name] or models
     if not wanted:
-        raise ClientError("the server's command names no model: give a command by --baseline")
+        raise ClientError("the server's command names no model")
     return wanted[0]
 
 
@@ -142,16 +133,14 @@ def _process(service: Service) -> tuple[list[str], list[str]]:
     return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
 
 
-def _seconds(
-    instance: str | None, argv: list[str], inputs: Inputs, within_s: float = WITHIN_S
-) -> list[float]:
+def measured_seconds(instance: str | None, argv: list[str], inputs: Inputs) -> list[float]:
     """Run a baseline and return the median seconds of each input."""
     lines = [
         {"text": one} if isinstance(one, str) else {"pcm": base64.b64encode(one).decode()}
         for one in inputs
     ]
     stdin = "".join(json.dumps(line) + "\n" for line in lines)
-    done = engine.execute(instance, argv, timeout=within_s, stdin=stdin)
+    done = engine.execute(instance, argv, timeout=WITHIN_S, stdin=stdin)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ClientError(f"the baseline failed: {last[:200]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -110,7 +111,7 @@ async def compare(
     draw = random.Random(20261122)  # noqa: S311 - the same moments each time; it guards no secret
 
     async def call(measure: Measure, after_s: float) -> Sample:
-        await asyncio.sleep(after_s)
+        await sleep(after_s)
         return await measure(fresh(prompt), tokens)
 
     try:

@@ -15,7 +15,7 @@ Verdict = Literal["reached", "not reached", "not measured"]
 _MIN_HEALTH_CHECKS = 20
 
 
-class Sample(Protocol):
+class AnySample(Protocol):
     """The result of one request."""
 
     @property
@@ -25,7 +25,7 @@ class Sample(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Machine(facts.MachineInfo):
+class BenchMachine(facts.MachineInfo):
     """The machine that ran it; `load` is the load average before the first request."""
 
     load: float
@@ -123,7 +123,7 @@ class Report:
     seconds: float
     quick: bool
     runs: int
-    machine: Machine
+    machine: BenchMachine
     servers: tuple[ServerReport, ...]
     baseline: BaselineFigures
     ratios: tuple[Ratio, ...]
@@ -136,7 +136,7 @@ class Report:
         return not (self.stopped or first.failed or missed(self.ratios, first.name))
 
 
-SampleT = TypeVar("SampleT", bound=Sample)
+SampleT = TypeVar("SampleT", bound=AnySample)
 
 
 def good(samples: Sequence[SampleT]) -> list[SampleT]:
@@ -144,13 +144,13 @@ def good(samples: Sequence[SampleT]) -> list[SampleT]:
     return [sample for sample in samples if not sample.error]
 
 
-def values(samples: Sequence[Sample], name: str) -> list[float]:
+def values(samples: Sequence[AnySample], name: str) -> list[float]:
     """Return a field of samples, where they have it."""
     return [float(value) for one in samples if (value := getattr(one, name)) is not None]
 
 
 def figures_of(
-    case: Any, samples: Sequence[Sample], fields: Sequence[str], totals: Sequence[str] = ()
+    case: Any, samples: Sequence[AnySample], fields: Sequence[str], totals: Sequence[str] = ()
 ) -> Figures:
     """Return the figures of samples; each error is named once."""
     answered = good(samples)
@@ -164,9 +164,9 @@ def figures_of(
     )
 
 
-def this_machine(load: float) -> Machine:
+def this_machine(load: float) -> BenchMachine:
     """Return this machine, with its load before the first request."""
-    return Machine(**asdict(facts.machine()), load=round(load, 2))
+    return BenchMachine(**asdict(facts.machine()), load=round(load, 2))
 
 
 def health_of(seconds: Sequence[float | None]) -> Health | None:

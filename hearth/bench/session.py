@@ -111,18 +111,16 @@ class MeasuredServer(Generic[CaseT, SampleT]):
             self.health_s.append(time.perf_counter() - start if healthy else None)
             await asyncio.sleep(_HEALTH_EVERY_S)
 
-    async def sample_memory(self, client: httpx.AsyncClient | None = None) -> int | None:
-        """Fetch the status; return its memory in bytes (RSS), where it has that.
+    async def sample_memory(self, client: httpx.AsyncClient | None = None) -> None:
+        """Fetch the status, and keep the most memory in bytes (RSS) that it has reported.
 
         Raises:
             ClientError: the server does not answer.
         """
         self.status = await fetch_json(client or self.client, "/status") or self.status
         size = self.status.get("memory_bytes")
-        if not isinstance(size, int) or not size:
-            return None
-        self.memory_bytes = max(size, self.memory_bytes or 0)
-        return size
+        if isinstance(size, int) and size:
+            self.memory_bytes = max(size, self.memory_bytes or 0)
 
     def results(self, fields: Sequence[str], totals: Sequence[str] = ()) -> dict[str, Any]:
         """Return the fields of its report, with the figures of these fields of its samples."""
@@ -150,23 +148,19 @@ class MeasuredServer(Generic[CaseT, SampleT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """How much is requested; every number bounds the load."""
 
     quick: bool = False
     runs: int = 10
     timeout_s: float = 3600.0
+    """After so many seconds the run ends with the results until then."""
     parts: tuple[str, ...] = ()
-
-    @property
-    def within_s(self) -> float:
-        """After so many seconds the run ends with the results until then."""
-        return self.timeout_s
 
 
 Request = Callable[..., Awaitable[Sequence[Any]]]
 """Sends one request: (server, case, more) -> its samples."""
-PlanT = TypeVar("PlanT", bound=Plan)
+PlanT = TypeVar("PlanT", bound=BenchPlan)
 ServerT = TypeVar("ServerT", bound=MeasuredServer[Any, Any])
 ReportT = TypeVar("ReportT")
 
@@ -185,7 +179,6 @@ class Session(Generic[PlanT, ServerT, ReportT]):
     servers: Sequence[ServerT]
     baseline: Baseline
     progress: Progress = lambda done, of, what: None
-    _at: tuple[int, int] = (0, 0)
     _reverse: bool = True
 
     async def warm_up(self) -> None:
@@ -212,23 +205,18 @@ class Session(Generic[PlanT, ServerT, ReportT]):
     async def run(self) -> str:
         """Do every step; return why that ended early, by the clock or by Ctrl-C."""
         try:
-            async with asyncio.timeout(self.plan.within_s):
+            async with asyncio.timeout(self.plan.timeout_s):
                 steps = self.steps()
                 for number, (what, work) in enumerate(steps):
-                    self._at = number, len(steps)
-                    self.tell(what)
+                    self.progress(number, len(steps), what)
                     await work()
         except TimeoutError:
-            return f"ended after {self.plan.within_s:g} s with the results until then"
+            return f"ended after {self.plan.timeout_s:g} s with the results until then"
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
             return "interrupted: these are the results until then"
         return ""
-
-    def tell(self, what: str) -> None:
-        """Report the progress."""
-        self.progress(*self._at, what)
 
     def in_turns(self, request: Request, *calls: tuple[Any, ...]) -> Iterator[Step]:
         """Send the requests, each a case with its arguments, to one server after the other.

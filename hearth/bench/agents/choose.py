@@ -15,7 +15,7 @@ TOOLS = "tools"
 IN_CLOUD = "it is in the cloud, where a run costs money: name it, or write --cloud"
 
 
-def choose(
+def select_models(
     house: House, states: Overview, named: Collection[str], *, cloud: bool, thinking: str
 ) -> tuple[list[Candidate], dict[str, str]]:
     """Return the models and aliases to measure, and for each other one that calls tools why not.

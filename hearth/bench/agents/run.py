@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,8 @@ import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from hearth.bench.agents.tasks import Task, digest, judge
-from hearth.clients.endpoints import Endpoint, one_line, sse
-from hearth.clients.llm import PATH, Reply
+from hearth.clients.endpoints import Endpoint, one_line
+from hearth.clients.llm import Reply, ask
 from hearth.files import write_atomic
 
 FORM = "hearth-bench-agents-1"
@@ -25,7 +23,6 @@ FAILURES = 3
 FAILED = "failed"
 # Room for a thought and a call.
 _TOKENS = 4096
-_MOST_BYTES = 4 << 20
 
 Progress = Callable[[int, int, str], None]
 """Called with (tasks done, tasks in all, the next one)."""
@@ -63,6 +60,8 @@ class AgentsReport:
     models: dict[str, ModelResults] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     finished: bool = False
+    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By model, also of earlier runs: `right` of `played` tasks, and whether it is `trusted`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +87,15 @@ def kept(path: Path, plan: Mapping[str, str]) -> AgentsReport | None:
     except (OSError, ValidationError):
         return None
     return found if found.plan == plan and not found.finished and found.form == FORM else None
+
+
+def earlier_scores(path: Path, plan: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the scores of earlier runs with the same tasks; none without a readable report."""
+    try:
+        found = TypeAdapter(AgentsReport).validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+    return found.scores if found.plan.get("tasks") == plan["tasks"] else {}
 
 
 def keep(report: AgentsReport, path: Path) -> None:
@@ -153,57 +161,21 @@ class Speaker:
     async def warm_up(self) -> str:
         """Load the model; return why it does not answer, empty if it does."""
         messages = [{"role": "user", "content": "Say yes."}]
-        _, _, error = await self._ask({"messages": messages, "max_tokens": 8}, WARM_UP_S)
-        return error
+        return (await self._ask({"messages": messages, "max_tokens": 8}, WARM_UP_S)).error
 
     async def play(self, task: Task) -> Result:
         """Play one task and judge the reply."""
         body = {"messages": list(task.messages), "tools": list(task.tools), "tool_choice": "auto"}
-        started = time.perf_counter()
-        reply, first_ms, error = await self._ask(body, TASK_S)
-        total_ms = (time.perf_counter() - started) * 1000
-        if error:
-            return Result(task.name, FAILED, error, first_ms, total_ms)
-        judged = judge(task, reply)
-        did = one_line(judged.did) if judged.did else ""
-        return Result(task.name, judged.verdict, did, first_ms, total_ms)
+        reply = await self._ask(body, TASK_S)
+        verdict, did = FAILED, reply.error
+        if not reply.error:
+            judged = judge(task, reply)
+            verdict, did = judged.verdict, one_line(judged.did) if judged.did else ""
+        first_ms = None if reply.first_s is None else reply.first_s * 1000
+        return Result(task.name, verdict, did, first_ms, reply.total_s * 1000)
 
-    async def _ask(
-        self, body: Mapping[str, Any], within_s: float
-    ) -> tuple[Reply, float | None, str]:
-        """Return the reply, the time to its first token, and an error."""
-        reply, first_ms, started = Reply(), None, time.perf_counter()
-        sent = {
-            "model": self.candidate.name,
-            "temperature": 0,
-            "stream": True,
-            "max_tokens": _TOKENS,
-            **self.candidate.more,
-            **body,
-        }
-        url, headers = self.gateway.url.rstrip("/") + PATH, self.gateway.authorization
-        try:
-            # httpx bounds each read; a slow stream would outlive any of its timeouts.
-            async with (
-                asyncio.timeout(within_s),
-                self.client.stream("POST", url, json=sent, headers=headers, timeout=None) as answer,
-            ):
-                if not answer.is_success:
-                    text = (await answer.aread()).decode("utf-8", "replace")
-                    return reply, None, f"HTTP {answer.status_code}: {one_line(text)}"
-                size = 0
-                async for line in answer.aiter_lines():
-                    size += len(line)
-                    if size > _MOST_BYTES:
-                        return reply, first_ms, f"an answer of more than {_MOST_BYTES >> 20} MiB"
-                    for event in sse(iter([f"{line}\n".encode()])):
-                        if error := event.get("error"):
-                            return reply, first_ms, one_line(error)
-                        reply.add(event)
-                    if first_ms is None and reply.started:
-                        first_ms = (time.perf_counter() - started) * 1000
-        except TimeoutError:
-            return reply, first_ms, f"no complete answer within {within_s:g} s"
-        except (httpx.HTTPError, ValueError, TypeError, AttributeError) as error:
-            return reply, first_ms, one_line(f"{type(error).__name__}: {error}")
-        return reply, first_ms, "" if reply.finish else "the stream ended early"
+    async def _ask(self, body: Mapping[str, Any], within_s: float) -> Reply:
+        endpoint = replace(self.gateway, model=self.candidate.name, call_s=within_s)
+        return await ask(
+            self.client, endpoint, {"max_tokens": _TOKENS, **self.candidate.more, **body}
+        )

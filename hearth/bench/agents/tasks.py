@@ -24,7 +24,7 @@ _WRITTEN = re.compile(r'<tool_call>|<function=|"(?:arguments|parameters)"\s*:|\[
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One turn of one agent; `accept` has the right calls, none where no call is due."""
+    """One turn of one agent; `accept` has the right calls, none where no call is expected."""
 
     name: str
     agent: str
@@ -47,7 +47,7 @@ def digest() -> str:
 
 
 @cache
-def tasks() -> tuple[Task, ...]:
+def all_tasks() -> tuple[Task, ...]:
     """Return all tasks, in the order of their file."""
     document = yaml.safe_load(TASKS.read_text(encoding="utf-8"))
     tools = {tool["name"]: tool for tool in json.loads(TOOLS.read_text(encoding="utf-8"))}
@@ -86,7 +86,7 @@ def _messages(said: Mapping[str, Any], number: int) -> list[dict[str, Any]]:
 
 
 def judge(task: Task, reply: Reply) -> Judgement:
-    """Return whether a reply is right: every call one of the accepted, none where none is due."""
+    """Return whether a reply is right: each call an accepted one, none where none is expected."""
     if not reply.calls:
         if task.accept and _WRITTEN.search(reply.text):
             return Judgement("garbled", "it wrote a call into its answer")

@@ -14,7 +14,7 @@ from hearth.bench.view import Section, terminal
 from hearth.clients.stats import Spread, spread
 
 # A model may act in the house if it is right in 43 of 50 tasks, and calls at most one tool of ten
-# where none is due. Of 50 tasks, chance moves a share of 0.9 by three tasks.
+# where none is expected. Of 50 tasks, chance moves a share of 0.9 by three tasks.
 TRUSTED_SHARE, NEEDLESS_SHARE, NOISE = 0.85, 0.1, 3
 _FALLBACKS = 2
 _SHOWN = 5
@@ -75,6 +75,11 @@ def score(known: ModelResults, tasks: Sequence[Task]) -> Score:
     )
 
 
+def summary(one: Score) -> dict[str, Any]:
+    """Return what the agents' configuration is made from."""
+    return {"right": one.right, "played": one.played, "trusted": one.trusted}
+
+
 def ranking(scores: Iterable[Score]) -> list[Score]:
     """Return the trusted models, the best first: within the noise of the best, the fastest."""
     trusted = sorted((s for s in scores if s.trusted), key=lambda s: -s.right)
@@ -95,7 +100,8 @@ def advice(scores: Sequence[Score], models: Iterable[str]) -> list[str]:
         need = f"right in {TRUSTED_SHARE:.0%} of the tasks, and at most 1 needless call in 10"
         return [
             f"No measured model can be trusted with tools ({need}).",
-            "Leave the alias orchestrator without one of them: the team then routes by rules.",
+            "While one of them is the first of the alias orchestrator, the team routes by rules: "
+            "run `sudo scripts/up`.",
         ]
     best = found[0]
     lines = [f"The best orchestrator here is {best.model}: {best.right} of {best.played} right."]
@@ -123,7 +129,7 @@ def document(report: AgentsReport, tasks: Sequence[Task], models: Iterable[str])
     }
 
 
-def view(report: AgentsReport, tasks: Sequence[Task], models: Iterable[str]) -> RenderableType:
+def tables(report: AgentsReport, tasks: Sequence[Task], models: Iterable[str]) -> RenderableType:
     """Return the table, the mistakes and the advice."""
     scores = [score(one, tasks) for one in report.models.values()]
     order = [
@@ -169,8 +175,8 @@ def _mistakes(known: ModelResults, tasks: Sequence[Task]) -> Section | None:
     }
     wrong = [one for one in known.results.values() if one.verdict != "right"]
     lines = [
-        f"{one.task}: {one.verdict}, due: {due.get(one.task, '?')}"
-        + (f"; it did: {one.did[:120]}" if one.did else "")
+        f"{one.task}: {one.verdict}, expected {due.get(one.task, '?')}"
+        + (f"; got {one.did[:120]}" if one.did else "")
         for one in wrong[:_SHOWN]
     ]
     more = [f"and {len(wrong) - _SHOWN} more: see --json"] if len(wrong) > _SHOWN else []

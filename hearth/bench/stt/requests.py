@@ -22,7 +22,7 @@ SHORT_S = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SttCase:
     """One kind of request: what was done, of how many seconds, by how many at once.
 
     `what` is live, live without partials, flush, crowd or file.

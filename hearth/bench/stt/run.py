@@ -1,4 +1,4 @@
-"""Measures STT servers in turns: utterances, files, several speakers, background noise."""
+"""Measures STT servers in turns: utterances, files, several speakers, word errors."""
 
 from __future__ import annotations
 
@@ -22,30 +22,18 @@ from hearth.bench.report import (
     ratio,
     values,
 )
-from hearth.bench.session import Plan, Session, Step
-from hearth.bench.stt.extras import (
-    MemoryLoop,
-    SttServer,
-    Vad,
-    WordErrors,
-    count_word_errors,
-    detect_voice,
-    loop_memory,
-)
-from hearth.bench.stt.requests import FIELDS, Case, SttSample, stream_at_once, transcribe
+from hearth.bench.session import BenchPlan, Session, Step
+from hearth.bench.stt.requests import FIELDS, SttCase, SttSample, stream_at_once, transcribe
+from hearth.bench.stt.word_errors import SttServer, WordErrors, count_word_errors
 from hearth.clients.recordings import Utterance, concatenated, utterances
 from hearth.clients.stt import NoStreamError, StreamOptions
 
 FORM = "hearth-bench-stt/1"
-PARTS = ("live", "file", "crowd", "vad", "wer", "memory")
-USUAL = PARTS[:-1]
-"""The part memory takes an hour: it runs only when it is named."""
+PARTS = ("live", "file", "crowd", "wer")
 FOUR = 4
-LIVE, FILE, CROWD = Case("live", 3), Case("file", 30), Case("crowd", 3, FOUR)
+LIVE, FILE, CROWD = SttCase("live", 3), SttCase("file", 30), SttCase("crowd", 3, FOUR)
 _QUIET_MS = 200.0
 """After so much silence the server starts with the text that it may send."""
-_MIB = 2**20
-_GROWTH_MIB = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +41,13 @@ class SttServerReport(ServerReport):
     """One STT server: its status, and its results; `streams` says whether it has live ones."""
 
     streams: bool
-    vad: Vad | None
     words: WordErrors | None
-    loop: MemoryLoop | None
 
     @property
     def failed(self) -> bool:
         """Whether anything was not answered, or ended early."""
-        short = self.loop is not None and bool(self.loop.failed or not self.loop.whole)
         mute = self.words is not None and self.words.failed
-        return bool(self.stopped) or short or mute or any(one.failed for one in self.figures)
+        return bool(self.stopped) or mute or any(one.failed for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,28 +62,20 @@ class SttReport(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class SttPlan(Plan):
+class SttPlan(BenchPlan):
     """How much is requested; every number bounds the load. `runs` counts those of 3 s."""
 
-    parts: tuple[str, ...] = USUAL
+    parts: tuple[str, ...] = PARTS
     block: int = 5
     """So many utterances alternate with as many baselines of them."""
     lengths: tuple[int, ...] = (1, 10, 30)
     """The lengths beside 3 s; the longer, the fewer rounds."""
     long_s: int = 120
-    vad_s: int = 60
-    vad_runs: int = 3
-    loop_s: int = 3600
     lead_s: float = 0.4
     """The least length of noise before the speech."""
     end_of_speech_ms: int = 500
     spoken: Path | None = None
     """A folder of recordings, each with its words beside it in a file that ends in .txt."""
-
-    @property
-    def within_s(self) -> float:
-        """After so many seconds the run ends; `memory` has the length of its sound in addition."""
-        return self.timeout_s + (self.loop_s if "memory" in self.parts else 0)
 
     def rounds(self, length_s: int) -> int:
         """Return the number of rounds of utterances of a length."""
@@ -110,11 +87,11 @@ class SttPlan(Plan):
         return max(1, self.runs // 3)
 
 
-QUICK = SttPlan(quick=True, runs=3, lengths=(1, 10), long_s=0, vad_runs=1, timeout_s=600.0)
+QUICK = SttPlan(quick=True, runs=3, lengths=(1, 10), long_s=0, timeout_s=600.0)
 """About two minutes: everything once or a few times."""
 
 
-def _no_times() -> dict[Case, list[float]]:
+def _no_times() -> dict[SttCase, list[float]]:
     return {LIVE: [], FILE: [], CROWD: []}
 
 
@@ -126,7 +103,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
     offers = "transcription"
     in_house = (whisper_command, WHISPER_HOW)
 
-    times_s: dict[Case, list[float]] = field(default_factory=_no_times)
+    times_s: dict[SttCase, list[float]] = field(default_factory=_no_times)
     """Seconds of the baseline: of 3 s, of 30 s, and of four of 3 s one after the other."""
     # Speakers start at random moments, but at the same ones in every run.
     _draw: random.Random = field(default_factory=lambda: random.Random(5))  # noqa: S311
@@ -148,14 +125,14 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
                 yield from self._talk(LIVE, [utterance])
             yield "baseline", partial(self._call, LIVE, [one.pcm for one in some])
         for _ in range(self.plan.few):
-            case = Case("live without partials", LIVE.seconds)
+            case = SttCase("live without partials", LIVE.seconds)
             yield from self._talk(case, [next(spoken)], partials=False)
         for _ in range(self.plan.few):
-            yield from self._talk(Case("flush", LIVE.seconds), [next(spoken)], flush=True)
+            yield from self._talk(SttCase("flush", LIVE.seconds), [next(spoken)], flush=True)
         for length_s in self.plan.lengths:
             others = itertools.cycle(utterances(length_s))
             for _ in range(self.plan.rounds(length_s)):
-                yield from self._talk(Case("live", length_s), [next(others)])
+                yield from self._talk(SttCase("live", length_s), [next(others)])
 
     def _file(self) -> Iterator[Step]:
         """Transcribe a file of 30 s in turns with baselines, and a longer one."""
@@ -164,7 +141,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             yield from self.in_turns(write, (FILE, utterance.pcm))
             yield "baseline", partial(self._call, FILE, [utterance.pcm])
         if self.plan.long_s:
-            case = Case("file", self.plan.long_s)
+            case = SttCase("file", self.plan.long_s)
             yield from self.in_turns(write, (case, concatenated(case.seconds)))
 
     def _crowd(self) -> Iterator[Step]:
@@ -174,30 +151,18 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             yield from self._talk(CROWD, some)
             yield "baseline", partial(self._call, CROWD, [one.pcm for one in some])
 
-    def _talk(self, case: Case, spoken: Sequence[Utterance], **manner: Any) -> Iterator[Step]:
+    def _talk(self, case: SttCase, spoken: Sequence[Utterance], **manner: Any) -> Iterator[Step]:
         lead_s = self.plan.lead_s * (1 + self._draw.random() if len(spoken) == 1 else 1)
         options = StreamOptions(lead_s, self.plan.end_of_speech_ms, **manner)
         return self.in_turns(talk, (case, spoken, options))
 
-    async def _call(self, case: Case, sounds: Sequence[bytes]) -> None:
+    async def _call(self, case: SttCase, sounds: Sequence[bytes]) -> None:
         seconds = await self.baseline.seconds(sounds)
         self.times_s[case] += [sum(seconds)] if seconds and case == CROWD else seconds
-
-    def _vad(self) -> Iterator[Step]:
-        for server in self.servers:
-            work = partial(detect_voice, server, self.plan.vad_s, self.plan.vad_runs)
-            yield f"background noise, {server.name}", work
 
     def _wer(self) -> Iterator[Step]:
         for server in self.servers:
             yield f"words, {server.name}", partial(count_word_errors, server, self.plan.spoken)
-
-    def _memory(self) -> Iterator[Step]:
-        async def work() -> None:
-            async with self.servers[0].watched():
-                await loop_memory(self.servers[0], self.plan.loop_s, self.tell)
-
-        yield "memory", work
 
     def baseline_ms(self) -> dict[str, list[float]]:
         """Return the times of the baseline, by what was computed."""
@@ -206,7 +171,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
 
     def report(self, **run: Any) -> SttReport:
         """Return the report; `run` has the fields that the core fills."""
-        own = ("streams", "vad", "words", "loop")
+        own = ("streams", "words")
         servers = tuple(
             SttServerReport(**one.results(FIELDS), **{name: getattr(one, name) for name in own})
             for one in self.servers
@@ -227,8 +192,8 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
             median_ratio(server.name, what, "", 0.5, times, "no file was transcribed"),
         ]
         if server is self.servers[0]:
-            rows = [self._final(server), self._four(server), _vad_ratio(server), *rows]
-        return rows + ([_growth(server, server.loop)] if server.loop else [])
+            rows = [self._final(server), self._four(server), *rows]
+        return rows
 
     def _final(self, server: SttServer) -> Ratio:
         """Hold the final text to the threshold, or to one baseline call where that takes longer."""
@@ -260,7 +225,7 @@ class SttSession(Session[SttPlan, SttServer, SttReport]):
 
 
 async def talk(
-    server: SttServer, case: Case, spoken: Sequence[Utterance], options: StreamOptions
+    server: SttServer, case: SttCase, spoken: Sequence[Utterance], options: StreamOptions
 ) -> list[SttSample]:
     """Let speakers start together; a server that has no streams gets none."""
     if server.streams:
@@ -271,27 +236,6 @@ async def talk(
     return []
 
 
-async def write(server: SttServer, case: Case, pcm: bytes) -> list[SttSample]:
+async def write(server: SttServer, case: SttCase, pcm: bytes) -> list[SttSample]:
     """Let the server transcribe a file."""
     return [await transcribe(server.client, server.endpoint, pcm)]
-
-
-def _vad_ratio(server: SttServer) -> Ratio:
-    """Prefer CPU time: the wall clock includes other load of the machine."""
-    vad = server.vad or Vad(None, None, None, "that part was not run")
-    n, value = (vad.stream.n, vad.stream.median) if vad.stream else (0, None)
-    what = "voice detection with the whole stream, per second of sound"
-    if vad.processor is not None:
-        what, value = f"{what}, CPU time", vad.processor
-    return ratio(server.name, what, "ms", 3.0, value, n, vad.reason)
-
-
-def _growth(server: SttServer, loop: MemoryLoop) -> Ratio:
-    what, n = f"growth over {loop.wanted_s / 60:.3g} minutes of speech", len(loop.samples)
-    value = None if loop.growth_bytes is None else max(0.0, loop.growth_bytes / _MIB)
-    why = f"only {n} samples" if n else "the server does not report its memory"
-    if not loop.whole:
-        why = f"only {loop.audio_s / 60:.3g} of {loop.wanted_s / 60:.3g} minutes"
-        # Too much growth is a result even so; less may still become too much.
-        value = value if value is not None and value > _GROWTH_MIB else None
-    return ratio(server.name, what, "MiB", _GROWTH_MIB, value, n, why)

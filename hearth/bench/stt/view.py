@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hearth.bench.chart import Panel, bar_of, panel
 from hearth.bench.report import Figures
-from hearth.bench.stt.requests import Case
+from hearth.bench.stt.requests import SttCase
 from hearth.bench.stt.run import SttReport, SttServerReport
 from hearth.bench.view import Section, middle, p95, sections_of, server_section, table
 
@@ -34,8 +34,7 @@ def sections(report: SttReport) -> list[Section]:
 
 
 def _server_sections(server: SttServerReport) -> list[Section]:
-    errors = [*(server.loop.errors if server.loop else ())]
-    errors += [server.words.reason] if server.words and server.words.failed else []
+    errors = [server.words.reason] if server.words and server.words.failed else []
     found = []
     for kind, columns in (("live", _LIVE_COLUMNS), ("files", _FILE_COLUMNS)):
         some = [f for f in server.figures if (f.case.what == "file") == (kind == "files")]
@@ -48,7 +47,7 @@ def _server_sections(server: SttServerReport) -> list[Section]:
     return [*found, server_section(server, [model, device], _lines(server), errors)]
 
 
-def _name(case: Case, figures: Figures | None = None) -> str:
+def _name(case: SttCase, figures: Figures | None = None) -> str:
     length = f"{case.seconds} s"
     if case.what == "crowd":
         return f"{length}, {case.streams} at once"
@@ -60,17 +59,9 @@ def _lines(server: SttServerReport) -> list[str]:
     lines = [f"chosen: {why}"] if (why := server.status.get("choice_reason")) else []
     if not server.streams:
         lines.append("It has no live streams: only files were sent.")
-    if server.vad and server.vad.stream:
-        own = server.vad.reported
-        alone = f"; the detector alone, as it reports, {own:.2f} ms" if own else ""
-        took = server.vad.stream.median
-        lines.append(f"A second of background noise took {took:.1f} ms of wall time{alone}")
     if words := server.words:
         rate = f"{words.rate:.1%}" if words.rate is not None else f"not measured ({words.reason})"
         lines.append(f"Word error rate: {rate}, {words.words} words in {words.texts} recordings")
-    if loop := server.loop:
-        most = f", at most {loop.most_bytes / 2**20:.0f} MiB" if loop.most_bytes else ""
-        lines.append(f"{loop.audio_s / 60:.0f} minutes of speech in {loop.seconds:.0f} s{most}")
     return lines
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from hearth.bench.tts.decode import decode
+from hearth.bench.tts.decode import decode_sound
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk, duration, first_sound, stalls
@@ -30,7 +30,7 @@ def body_of(endpoint: Endpoint, request: SpeechRequest) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TtsCase:
     """One kind of request: what is spoken, in which form, and by how many clients at once.
 
     `what` is phrase, caddy, paragraph, long or sample; `repeated` means that the server has just
@@ -58,7 +58,7 @@ TOTALS = ("stalls", "dry_ms")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class TtsSample:
     """One measured answer; all times from the request.
 
     `ttfa_ms` is when the first 10 ms block above -45 dBFS could be decoded, `held_ms` how much of
@@ -106,7 +106,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Answer:
+class SpeechAnswer:
     """The bytes of one answer with the times of their arrival."""
 
     request: SpeechRequest
@@ -116,9 +116,11 @@ class Answer:
     held_ms: float = 0.0
 
 
-async def fetch(client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRequest) -> Answer:
+async def fetch(
+    client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRequest
+) -> SpeechAnswer:
     """Receive one answer within its total deadline; a failure is in `error`, never raised."""
-    answer, size, characters = Answer(request), 0, len(request.text)
+    answer, size, characters = SpeechAnswer(request), 0, len(request.text)
     limit_s = endpoint.call_s + _SECONDS_PER_CHARACTER * characters
     most = _BYTES + _BYTES_PER_CHARACTER * characters
     body, start = body_of(endpoint, request), time.perf_counter()
@@ -144,7 +146,7 @@ async def fetch(client: httpx.AsyncClient, endpoint: Endpoint, request: SpeechRe
     return answer
 
 
-def analyse(answer: Answer) -> Sample:
+def analyse(answer: SpeechAnswer) -> TtsSample:
     """Return when and how well an answer was audible.
 
     Decoding takes time: of several answers at once, analyse them afterwards.
@@ -153,14 +155,14 @@ def analyse(answer: Answer) -> Sample:
     try:
         if answer.error:
             raise ClientError(answer.error)
-        sound = decode(answer.request.format, chunks)
+        sound = decode_sound(answer.request.format, chunks)
     except ClientError as error:
         last_ms = answer.last_s * 1000
-        return Sample(characters, str(error), last_byte_ms=last_ms, chunks=len(chunks))
+        return TtsSample(characters, str(error), last_byte_ms=last_ms, chunks=len(chunks))
     first = first_sound(sound.chunks, sound.rate)
     gaps = stalls(sound.chunks, sound.rate)
     waits = (b.at_s - a.at_s for a, b in itertools.pairwise(chunks))
-    return Sample(
+    return TtsSample(
         characters,
         "" if first else "silence: no 10 ms of it are louder than -45 dBFS",
         first_byte_ms=chunks[0].at_s * 1000 if chunks else None,

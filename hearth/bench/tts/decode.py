@@ -35,7 +35,7 @@ class Sound:
     chunks: list[Chunk]
 
 
-def decode(kind: str, arrived: Sequence[Chunk]) -> Sound:
+def decode_sound(kind: str, arrived: Sequence[Chunk]) -> Sound:
     """Return the sound in `arrived`, whose bytes have one of `FORMATS`.
 
     Raises:

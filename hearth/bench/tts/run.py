@@ -23,8 +23,8 @@ from hearth.bench.report import (
     median_ratio,
     ratio,
 )
-from hearth.bench.session import MeasuredServer, Plan, Session, Step
-from hearth.bench.tts.answer import FIELDS, TOTALS, Case, Sample, analyse, fetch, first_piece
+from hearth.bench.session import BenchPlan, MeasuredServer, Session, Step
+from hearth.bench.tts.answer import FIELDS, TOTALS, TtsCase, TtsSample, analyse, fetch, first_piece
 from hearth.bench.tts.decode import FORMATS
 from hearth.clients.endpoints import Endpoint, wait_until_idle
 from hearth.clients.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
@@ -36,7 +36,7 @@ FOUR = 4
 WARM_UPS = 2
 NO_CADDY = "no path through Caddy: only a service of a house has one"
 
-TtsServer = MeasuredServer[Case, Sample]
+TtsServer = MeasuredServer[TtsCase, TtsSample]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TtsReport(Report):
 
 
 @dataclass(frozen=True, slots=True)
-class TtsPlan(Plan):
+class TtsPlan(BenchPlan):
     """How much is requested; every number bounds the load."""
 
     parts: tuple[str, ...] = PARTS
@@ -78,15 +78,15 @@ class TtsPlan(Plan):
     voices: tuple[str, ...] = (VOICE, "bm_fable", "ef_dora")
     caddy_pairs: int = 20
 
-    def case(self, what: str = "phrase", **more: Any) -> Case:
+    def case(self, what: str = "phrase", **more: Any) -> TtsCase:
         """Return a kind of request by the voice of all parts but formats."""
-        return Case(what, voice=self.voices[0], **more)
+        return TtsCase(what, voice=self.voices[0], **more)
 
     @property
-    def cells(self) -> list[Case]:
+    def cells(self) -> list[TtsCase]:
         """The formats and voices, streamed and not."""
         grid = itertools.product(self.formats, self.voices, (True, False))
-        return [Case("sample", form, voice, streamed) for form, voice, streamed in grid]
+        return [TtsCase("sample", form, voice, streamed) for form, voice, streamed in grid]
 
 
 QUICK = TtsPlan(
@@ -182,12 +182,12 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
     def _formats(self) -> Iterator[Step]:
         return self._speak(self.plan.cell_runs, *self.plan.cells)
 
-    def _speak(self, runs: int, *cases: Case) -> Iterator[Step]:
+    def _speak(self, runs: int, *cases: TtsCase) -> Iterator[Step]:
         for _, case in itertools.product(range(runs), cases):
             texts = (self._text(case) for _ in range(case.clients))
             yield from self.in_turns(speak, (case, *texts))
 
-    def _text(self, case: Case) -> str:
+    def _text(self, case: TtsCase) -> str:
         if case.what == "long":
             return self.texts.long(self.plan.long_characters)
         return self.texts.paragraph() if case.what == "paragraph" else self.texts.phrase(case.voice)
@@ -215,7 +215,7 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
         long = server.good(case("long"))
         missing = self.baseline.missing or "the server does not report its first piece"
 
-        def stalls(what: str, samples: Sequence[Sample]) -> Ratio:
+        def stalls(what: str, samples: Sequence[TtsSample]) -> Ratio:
             total = float(sum(sample.stalls for sample in samples)) if samples else None
             what = f"stalls, {what}, one client"
             return row(what, "", 0.0, total, len(samples), "there was no answer")
@@ -257,7 +257,7 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
         return median_ratio(direct.name, what, "ms", 5.0, more, missing)
 
 
-async def speak(server: TtsServer, case: Case, *texts: str) -> list[Sample]:
+async def speak(server: TtsServer, case: TtsCase, *texts: str) -> list[TtsSample]:
     """Let the server speak texts at once."""
     requests = [SpeechRequest(text, case.voice, case.format, case.streamed) for text in texts]
     answers = await asyncio.gather(*(fetch(server.client, server.endpoint, r) for r in requests))
@@ -280,7 +280,7 @@ def _differences(first: Times, second: Times) -> list[float]:
     return [b - a for a, b in pairs if a is not None and b is not None]
 
 
-def _long_text(samples: Sequence[Sample]) -> str:
+def _long_text(samples: Sequence[TtsSample]) -> str:
     lengths = sorted({sample.characters for sample in samples})
     span = " to ".join(f"{length:,}" for length in dict.fromkeys(lengths[:1] + lengths[-1:]))
     return f"long text of {span} characters" if samples else "long text"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hearth.bench.chart import Panel, panel
 from hearth.bench.report import Figures, ServerReport
-from hearth.bench.tts.answer import LONGER, Case
+from hearth.bench.tts.answer import LONGER, TtsCase
 from hearth.bench.tts.run import TtsReport
 from hearth.bench.view import Section, middle, p95, sections_of, server_section, table
 
@@ -94,7 +94,7 @@ def panels(report: TtsReport) -> list[list[Panel]]:
         panel(
             f"every format, {voice}",
             report.servers,
-            [Case("sample", form, voice, streamed) for form, streamed in forms],
+            [TtsCase("sample", form, voice, streamed) for form, streamed in forms],
             lambda case, _: case.format if case.streamed else f"{case.format}, not streamed",
             *times,
         )
@@ -103,7 +103,7 @@ def panels(report: TtsReport) -> list[list[Panel]]:
     return rows + [each[n : n + _BESIDE] for n in range(0, len(each), _BESIDE)]
 
 
-def _name(case: Case, figures: Figures | None) -> str:
+def _name(case: TtsCase, figures: Figures | None) -> str:
     length = figures["characters"] if figures and case.what == "long" else None
     words = [f"{length.median:,.0f} characters" if length else case.what, case.format, case.voice]
     words += [] if case.streamed else ["not streamed"]

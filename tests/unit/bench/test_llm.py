@@ -144,12 +144,14 @@ async def test_thought_and_answer_are_timed_apart() -> None:
     report = await bench_llm("m", direct, gateway, thinking=thinking, pairs=3, prompt_runs=2)
     starts = [figures["answer_ms"] for figures in (report.calls.direct, report.calls.through)]
     assert [each.median for each in starts if each] == [40, 50]
-    # Of four answers two ended in thought alone, which is no failure of the gateway.
+    # Of four answers two used all their tokens for reasoning, which is no failure of the gateway.
     assert report.prompts[THINKING].direct.totals["thought_alone"] == 2
     assert report.prompts[THINKING].through.totals["thought_alone"] == 0
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(llm_view(report))
-    assert "2 of these answers: the model ended in thought alone" in console.export_text()
+    assert (
+        "2 of these answers: the model used all its tokens for reasoning" in console.export_text()
+    )
     assert report.fine
 
 

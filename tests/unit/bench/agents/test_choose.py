@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.bench.agents.choose import IN_CLOUD, choose
+from hearth.bench.agents.choose import IN_CLOUD, select_models
 from hearth.bench.agents.run import Candidate
 from hearth.catalogue.house import House
 from hearth.clients import ClientError
@@ -33,7 +33,7 @@ def states(house: House) -> Overview:
 
 
 def test_all_that_call_tools_and_are_on_disk(house: House, states: Overview) -> None:
-    found, skipped = choose(house, states, (), cloud=False, thinking="off")
+    found, skipped = select_models(house, states, (), cloud=False, thinking="off")
     assert found == [
         Candidate("qwen3.5", "d", False, {"reasoning_effort": "none"}),
         Candidate("llama3.1", "d", False, {}),
@@ -42,21 +42,21 @@ def test_all_that_call_tools_and_are_on_disk(house: House, states: Overview) -> 
     assert skipped["qwen2.5-coder:7b"].startswith("it is not there yet (waiting")
     unset = replace(house.models["gpt-oss-120b"], usable=False, reason="no key")
     closed = replace(house, models={**house.models, unset.name: unset})
-    assert choose(closed, states, (), cloud=True, thinking="off")[1][unset.name] == "no key"
+    assert select_models(closed, states, (), cloud=True, thinking="off")[1][unset.name] == "no key"
 
 
 def test_the_cloud_only_where_it_is_asked_for(house: House, states: Overview) -> None:
     name = "gpt-oss-120b"
-    _, skipped = choose(house, states, (), cloud=False, thinking="low")
+    _, skipped = select_models(house, states, (), cloud=False, thinking="low")
     assert skipped[name] == IN_CLOUD
     for named, cloud in (((), True), ((name,), False)):
-        found, _ = choose(house, states, named, cloud=cloud, thinking="low")
+        found, _ = select_models(house, states, named, cloud=cloud, thinking="low")
         assert Candidate(name, "", True, {"reasoning_effort": "low"}) in found
 
 
 def test_names_are_models_or_aliases(house: House, states: Overview) -> None:
-    found, skipped = choose(house, states, ("local", "embed"), cloud=False, thinking="off")
+    found, skipped = select_models(house, states, ("local", "embed"), cloud=False, thinking="off")
     assert [one.name for one in found] == ["local"]
     assert skipped == {"embed": "not all of its models call tools"}
     with pytest.raises(ClientError, match=r"no model or alias 'lokal': did you mean local\?"):
-        choose(house, states, ("lokal",), cloud=False, thinking="off")
+        select_models(house, states, ("lokal",), cloud=False, thinking="off")

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hearth.bench.agents import run, view
-from hearth.bench.agents.tasks import Task, tasks
+from hearth.bench.agents.tasks import Task, all_tasks
 from hearth.clients.endpoints import Endpoint
 from tests.mock_upstreams.scripted.server import application
 from tests.unit.bench.agents.judged import right_call
@@ -53,7 +53,7 @@ class Gateway(httpx.AsyncBaseTransport):
         self.keys.add(request.headers["authorization"])
         if self.dies_after is not None and len(self.asked) > self.dies_after:
             return httpx.Response(503, json={"error": {"message": "out of memory"}})
-        found = [task for task in tasks() if list(task.messages) == body["messages"]]
+        found = [task for task in all_tasks() if list(task.messages) == body["messages"]]
         delta = self.policies[body["model"]](found[0]) if found else {"content": "yes"}
         events = [{"delta": delta}, {"delta": {}, "finish_reason": "stop"}]
         lines = [f"data: {json.dumps({'choices': [event]})}\n\n" for event in events]
@@ -66,7 +66,7 @@ async def bench(
     plan = run.plan_of("off")
     report = run.kept(path, plan) or run.AgentsReport(run.FORM, plan, "now")
     async with httpx.AsyncClient(transport=transport) as client:
-        going = run.Bench(client, GATEWAY, tasks()[:only], report, path)
+        going = run.Bench(client, GATEWAY, all_tasks()[:only], report, path)
         return await going.run([run.Candidate(name, "sha256:1") for name in names])
 
 
@@ -76,7 +76,9 @@ async def test_the_best_is_the_one_that_is_right_and_calls_nothing_needless(
     gateway = Gateway(good=perfect, eager=eager, mute=mute)
     report = await bench(gateway, tmp_path / "r.json", "eager", "mute", "good")
     assert gateway.keys == {"Bearer sesame"}
-    scores = {one.model: one for one in (view.score(m, tasks()) for m in report.models.values())}
+    scores = {
+        one.model: one for one in (view.score(m, all_tasks()) for m in report.models.values())
+    }
     assert (scores["good"].right, scores["good"].trusted) == (50, True)
     # Forty calls are right, but a tool is called for each good morning.
     assert (scores["eager"].right, scores["eager"].needless) == (40, 10)
@@ -93,7 +95,7 @@ async def test_the_best_is_the_one_that_is_right_and_calls_nothing_needless(
 
 async def test_without_a_trusted_model_the_advice_is_to_route_by_rules(tmp_path: Path) -> None:
     report = await bench(Gateway(mute=mute), tmp_path / "r.json", "mute")
-    content = view.document(report, tasks(), ["mute"])
+    content = view.document(report, all_tasks(), ["mute"])
     assert content["best"] is None
     assert "routes by rules" in content["advice"][1]
 
@@ -105,10 +107,10 @@ async def test_among_equals_the_faster_one_is_better() -> None:
         verdicts = ["no call" if n < wrong else "right" for n in range(50)]
         results = {
             t.name: run.Result(t.name, v, "", ms, ms)
-            for t, v in zip(tasks(), verdicts, strict=True)
+            for t, v in zip(all_tasks(), verdicts, strict=True)
         }
         known = run.ModelResults(name, results=results)
-        scores.append(view.score(known, tasks()))
+        scores.append(view.score(known, all_tasks()))
     assert [one.model for one in view.ranking(scores)] == ["fast", "slow", "worse"]
 
 
@@ -119,7 +121,7 @@ async def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None
         """Ends the process, as Ctrl-C does."""
 
     def until_ten(task: Task) -> dict[str, Any]:
-        if task is tasks()[10]:
+        if task is all_tasks()[10]:
             raise Gone
         return perfect(task)
 
@@ -152,7 +154,7 @@ async def test_a_model_that_stops_answering_is_given_up(tmp_path: Path) -> None:
     known = report.models["m"]
     assert known.stopped.startswith("given up after 3 failures in a row: HTTP 503")
     assert len(known.results) == 7
-    assert not view.score(known, tasks()).trusted
+    assert not view.score(known, all_tasks()).trusted
     report = await bench(Gateway(dies_after=0, m=perfect), tmp_path / "s.json", "m")
     assert report.models["m"].stopped.startswith("it does not answer: HTTP 503")
 
@@ -160,6 +162,25 @@ async def test_a_model_that_stops_answering_is_given_up(tmp_path: Path) -> None:
 async def test_the_scripted_model_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
     transport = httpx.ASGITransport(application())
     report = await bench(transport, tmp_path / "r.json", "scripted:agents")
-    score = view.score(report.models["scripted:agents"], tasks())
+    score = view.score(report.models["scripted:agents"], all_tasks())
     assert score.failed == 0
     assert not score.trusted
+
+
+async def test_scores_outlive_the_run_and_end_with_the_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    report = await bench(Gateway(good=perfect, mute=mute), path, "good", "mute")
+    scores = {one.model: view.summary(one) for one in _scores(report)}
+    assert scores["good"] == {"right": 50, "played": 50, "trusted": True}
+    assert not scores["mute"]["trusted"]
+    report.scores = scores
+    run.keep(report, path)
+    plan = run.plan_of("off")
+    assert run.earlier_scores(path, plan) == scores
+    assert run.earlier_scores(path, plan | {"thinking": "high"}) == scores
+    assert run.earlier_scores(path, plan | {"tasks": "others"}) == {}
+    assert run.earlier_scores(tmp_path / "none.json", plan) == {}
+
+
+def _scores(report: run.AgentsReport) -> list[view.Score]:
+    return [view.score(one, all_tasks()) for one in report.models.values()]

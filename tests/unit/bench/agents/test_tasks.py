@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hearth.bench.agents.tasks import Task, judge, tasks
+from hearth.bench.agents.tasks import Task, all_tasks, judge
 from hearth.clients.llm import Reply
 from tests.unit.bench.agents.judged import right_call
 
-TASKS = {task.name: task for task in tasks()}
+TASKS = {task.name: task for task in all_tasks()}
 
 
 def reply(*calls: tuple[str, Any], text: str = "") -> Reply:
@@ -30,9 +30,9 @@ def verdict(name: str, *calls: tuple[str, Any], text: str = "") -> str:
 
 
 def test_there_are_fifty_and_a_fifth_wants_no_call() -> None:
-    assert len(TASKS) == len(tasks()) == 50
-    assert sum(not task.accept for task in tasks()) == 10
-    assert {task.agent for task in tasks()} == {
+    assert len(TASKS) == len(all_tasks()) == 50
+    assert sum(not task.accept for task in all_tasks()) == 10
+    assert {task.agent for task in all_tasks()} == {
         "team",
         "caretaker",
         "researcher",
@@ -41,7 +41,7 @@ def test_there_are_fifty_and_a_fifth_wants_no_call() -> None:
     }
 
 
-@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.name)
+@pytest.mark.parametrize("task", all_tasks(), ids=lambda task: task.name)
 def test_each_can_be_passed_and_failed(task: Task) -> None:
     roles = [message["role"] for message in task.messages]
     assert roles[0] == "system"

@@ -10,7 +10,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -34,7 +34,6 @@ class Scripted:
     open: int = 0
     most_open: int = 0
     memory_bytes: int = IDLE_BYTES
-    processor_s: float = 0.0
     texts: list[str] = field(default_factory=list)
     """What is written of the next files; afterwards always the same."""
 
@@ -135,13 +134,6 @@ def app(stage: Stage) -> Starlette:
         more = {"choice_reason": "it is the only one", "draft": "tiny.en", "active": 0}
         return JSONResponse(body | more | {"memory_bytes": stage.script.memory_bytes})
 
-    async def metrics(request: Request) -> Response:
-        # Half a second of work at each look.
-        stage.script.processor_s += 0.5
-        name = "s_process_cpu_seconds_total"
-        text = f"# HELP {name} T\n{name} {stage.script.processor_s}\n"
-        return PlainTextResponse(text if request.path_params["habit"] == "steady" else "")
-
     base = "/{habit}/v1/audio/transcriptions"
     return Starlette(
         routes=[
@@ -149,7 +141,6 @@ def app(stage: Stage) -> Starlette:
             WebSocketRoute(f"{base}/stream", talk),
             Route("/{habit}/health", health),
             Route("/{habit}/status", status),
-            Route("/{habit}/metrics", metrics),
         ]
     )
 
@@ -169,8 +160,6 @@ async def _talk(socket: WebSocket, script: Scripted, habit: str) -> None:
             if habit == "hanging-up" and ear.utterance:
                 await socket.close(1011)
                 return
-            if habit == "haunted":
-                await tell({"type": "speech_started", "at_s": 0.0})
             continue
         order = json.loads(message["text"])
         script.orders.append((order["type"], ear.taken))

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from hearth.bench import baseline
 from hearth.bench import whisper_baseline as program
-from hearth.bench.baseline import by_command, in_service, whisper_command
+from hearth.bench.baseline import in_service, measured_seconds, whisper_command
 from hearth.clients import ClientError
 from hearth.machine import engine
 
@@ -24,29 +25,30 @@ for line in sys.stdin:
 """
 
 
-async def test_every_sound_has_its_own_seconds() -> None:
-    run = by_command([sys.executable, "-c", ANSWERS])
-    assert run([bytes(30), bytes(60)]) == [42.0, 82.0]
+def test_every_sound_has_its_own_seconds() -> None:
+    sounds = [bytes(30), bytes(60)]
+    assert measured_seconds(None, [sys.executable, "-c", ANSWERS], sounds) == [42.0, 82.0]
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["/no/such/program"], "cannot be run"),
         ([sys.executable, "-c", "import sys; sys.exit('it is full\\nof eels')"], "of eels"),
         ([sys.executable, "-c", "print('{}')"], "did not report its seconds"),
         ([sys.executable, "-c", "pass"], "answered 0 of 1"),
     ],
 )
-async def test_what_goes_wrong_is_one_line(argv: list[str], message: str) -> None:
+def test_what_goes_wrong_is_one_line(argv: list[str], message: str) -> None:
     with pytest.raises(ClientError, match=message) as caught:
-        by_command(argv)([bytes(2)])
+        measured_seconds(None, argv, [bytes(2)])
     assert "\n" not in str(caught.value)
 
 
-async def test_a_command_that_takes_too_long_is_ended() -> None:
+def test_a_command_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "WITHIN_S", 0.1)
+    argv = [sys.executable, "-c", "import time; time.sleep(60)"]
     with pytest.raises(engine.EngineError, match=r"longer than 0\.1 s"):
-        by_command([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)([bytes(2)])
+        measured_seconds(None, argv, [bytes(2)])
 
 
 SERVED = ["/venv/bin/python", "-m", "hearth_whisper", "--model", "/m/small", "--model=/m/tiny"]

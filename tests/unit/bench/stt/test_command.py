@@ -87,8 +87,7 @@ def house(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("house")
 def test_a_service_of_the_house_is_addressed_by_its_name(scripted: Scripted) -> None:
-    command = "false"
-    _, output, _ = measure("--only", "vad", "--json", "--baseline", command)
+    _, output, _ = measure("--only", "wer", "--json")
     assert json.loads(output)["servers"][0]["url"] == scripted.at("steady")
     code, _, error = measure("--server", "kokoro")
     assert (code, "kokoro offers no transcription" in " ".join(error.split())) == (2, True)

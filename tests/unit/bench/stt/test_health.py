@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.bench.stt.extras import SttServer
+from hearth.bench.stt.word_errors import SttServer
 from hearth.clients.endpoints import Endpoint
 from tests.unit.bench.stt.scripted import Scripted
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.bench.stt.extras import own_recordings
+from hearth.bench.stt.word_errors import own_recordings
 from hearth.clients import ClientError
 from hearth.clients.recordings import (
     BYTES,

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from hearth.bench import chart, view
 from hearth.bench.__main__ import SCHEMAS
-from hearth.bench.baseline import KOKORO_HOW, NO_COMMAND, Baseline, Run
+from hearth.bench.baseline import KOKORO_HOW, NO_BASELINE, Baseline, Run
 from hearth.bench.report import Figures, Ratio, ServerReport
 from hearth.bench.session import measure
-from hearth.bench.tts.answer import Case
+from hearth.bench.tts.answer import TtsCase
 from hearth.bench.tts.run import (
     FORM,
     QUICK,
@@ -77,7 +77,7 @@ def row(report: TtsReport, what: str, server: str = "steady") -> Ratio:
     return found
 
 
-def figures(server: ServerReport, case: Case) -> Figures:
+def figures(server: ServerReport, case: TtsCase) -> Figures:
     (found,) = [figures for figures in server.figures if figures.case == case]
     return found
 
@@ -98,7 +98,7 @@ async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
     assert scripted.memory_bytes == IDLE_BYTES
     assert server.memory_bytes is not None
     assert server.memory_bytes >= IDLE_BYTES + SPEAKING_BYTES
-    fresh = figures(server, Case("phrase"))
+    fresh = figures(server, TtsCase("phrase"))
     assert (fresh.calls, fresh.failed, fresh.totals["stalls"]) == (2, 0, 0)
     last_byte_ms = fresh["last_byte_ms"]
     assert last_byte_ms is not None
@@ -118,7 +118,7 @@ async def test_what_streams_is_seen_to_stream(scripted: Scripted) -> None:
 
 async def test_fresh_phrases_are_fresh_and_repeats_are_not(brisk: Scripted) -> None:
     report = await run(brisk, "steady", baseline=baseline)
-    for case in (Case("phrase"), Case("phrase", repeated=True)):
+    for case in (TtsCase("phrase"), TtsCase("phrase", repeated=True)):
         assert figures(report.servers[0], case).calls == 2
     # What it remembered was asked for in the repeats alone.
     assert brisk.remembered == 2
@@ -159,7 +159,12 @@ async def test_another_server_is_measured_in_turns(brisk: Scripted) -> None:
     assert [server.name for server in report.servers] == ["steady", "buffering"]
     assert row(report, "TTFA of a repeat", "buffering").verdict == "not reached"
     assert not [r for r in report.ratios if r.server == "buffering" and "Caddy" in r.what]
-    for case in (Case("phrase"), Case("paragraph"), Case("long"), Case("phrase", clients=4)):
+    for case in (
+        TtsCase("phrase"),
+        TtsCase("paragraph"),
+        TtsCase("long"),
+        TtsCase("phrase", clients=4),
+    ):
         ours, theirs = (figures(server, case) for server in report.servers)
         assert (ours.calls, ours.failed) == (theirs.calls, theirs.failed)
         assert ours.failed == 0
@@ -226,7 +231,7 @@ async def test_a_baseline_that_fails_is_tried_once(brisk: Scripted) -> None:
     assert row(report, "TTFA ÷").reason == "no model there"
     assert report.baseline.reason == "no model there"
     none = await run(brisk, "steady", plan=plan)
-    assert row(none, "TTFA ÷").reason == NO_COMMAND
+    assert row(none, "TTFA ÷").reason == NO_BASELINE
 
 
 async def test_what_is_shown_and_published(brisk: Scripted, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.bench.tts.answer import Sample, analyse, fetch, first_piece
+from hearth.bench.tts.answer import TtsSample, analyse, fetch, first_piece
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, fetch_json
 from hearth.clients.tts import SpeechRequest
@@ -19,13 +19,13 @@ from tests.unit.bench.tts.scripted import FIRST_PIECE, LONG_S, PIECE_S, PIECES, 
 TEXT = "Anna opened the door. A wind blew in."
 
 
-async def measured(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> Sample:
+async def measured(scripted: Scripted, habit: str, call_s: float = 10.0, **kind: str) -> TtsSample:
     server = Endpoint("s", scripted.at(habit), key="sesame", call_s=call_s)
     async with server.client() as client:
         return analyse(await fetch(client, server, SpeechRequest(TEXT, **kind)))  # type: ignore[arg-type]
 
 
-async def seen(scripted: Scripted, habit: str, is_seen: Callable[[Sample], bool]) -> Sample:
+async def seen(scripted: Scripted, habit: str, is_seen: Callable[[TtsSample], bool]) -> TtsSample:
     """Hear it again if a machine that is busy for a moment took late what had come; not often."""
     for _ in range(3):
         scripted.spoken.clear()

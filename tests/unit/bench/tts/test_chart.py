@@ -9,29 +9,29 @@ from typing import Any
 import pytest
 
 from hearth.bench import chart
-from hearth.bench.report import BaselineFigures, Machine, ServerReport, figures_of
-from hearth.bench.tts.answer import FIELDS, TOTALS, Case, Sample
+from hearth.bench.report import BaselineFigures, BenchMachine, ServerReport, figures_of
+from hearth.bench.tts.answer import FIELDS, TOTALS, TtsCase, TtsSample
 from hearth.bench.tts.run import FORM, TtsPlan, TtsReport
 from hearth.bench.tts.view import panels
 
 REST = (
-    *(Case("phrase"), Case("phrase", repeated=True), Case("paragraph"), Case("long")),
-    *(Case("phrase", clients=4), Case("phrase", clients=8)),
+    *(TtsCase("phrase"), TtsCase("phrase", repeated=True), TtsCase("paragraph"), TtsCase("long")),
+    *(TtsCase("phrase", clients=4), TtsCase("phrase", clients=8)),
 )
 
 
-def report(cells: list[Case], *names: str) -> TtsReport:
+def report(cells: list[TtsCase], *names: str) -> TtsReport:
     servers = []
     for name in names:
         figures = []
         for case in (*REST, *cells):
             last_s = 290.0 if case.what == "long" else 2.8
-            sample = Sample(95, "", 300, 300, last_s * 1000, stalls=1, audio_s=6.0)
+            sample = TtsSample(95, "", 300, 300, last_s * 1000, stalls=1, audio_s=6.0)
             figures.append(figures_of(case, [sample], FIELDS, TOTALS))
         words: dict[str, Any] = dict.fromkeys(("url", "model", "stopped"), "") | {"status": {}}
         more: Any = {"threads": 2, "memory_bytes": None, "health": None, **words}
         servers.append(ServerReport(name=name, figures=tuple(figures), **more))
-    machine = Machine("m", "Debian", "6", "CPU", 2, 2**32, [], 0.1)
+    machine = BenchMachine("m", "Debian", "6", "CPU", 2, 2**32, [], 0.1)
     baseline = BaselineFigures({}, "", "none")
     ran: Any = {"form": FORM, "started": "now", "seconds": 1.0, "quick": False, "runs": 10}
     made: Any = {"machine": machine, "servers": tuple(servers), "baseline": baseline}

@@ -9,31 +9,31 @@ import pytest
 
 from hearth.bench.baseline import Baseline
 from hearth.bench.report import Ratio, health_of
-from hearth.bench.tts.answer import Case, Sample
+from hearth.bench.tts.answer import TtsCase, TtsSample
 from hearth.bench.tts.run import Round, TtsPlan, TtsServer, TtsSession
 from hearth.clients.endpoints import Endpoint
 
 
-def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> Sample:
+def sample(ttfa_s: float, last_s: float = 1.5, stalls: int = 0, error: str = "") -> TtsSample:
     first_ms = ttfa_s * 1000
-    return Sample(90, error, first_ms, first_ms, last_s * 1000, stalls=stalls, audio_s=6.0)
+    return TtsSample(90, error, first_ms, first_ms, last_s * 1000, stalls=stalls, audio_s=6.0)
 
 
-def server(samples: Mapping[Case, Sequence[Sample]]) -> TtsServer:
+def server(samples: Mapping[TtsCase, Sequence[TtsSample]]) -> TtsServer:
     kept = {case: list(some) for case, some in samples.items()}
     return TtsServer(Endpoint("s", ""), httpx.AsyncClient(), kept)
 
 
 def measured(
-    *fresh: Sample,
-    more: dict[Case, Sequence[Sample]] | None = None,
+    *fresh: TtsSample,
+    more: dict[TtsCase, Sequence[TtsSample]] | None = None,
     caddy_s: Sequence[tuple[float, float]] = (),
     health_s: Sequence[float | None] = (),
 ) -> TtsSession:
     """Return a session with these samples; the first of the pairs through Caddy does not count."""
     paths = list(zip(*[(9.0, 9.0), *caddy_s], strict=True))
-    direct, through = ({Case("caddy"): [sample(each) for each in path]} for path in paths)
-    first = server({Case("phrase"): fresh, **direct, **(more or {})})
+    direct, through = ({TtsCase("caddy"): [sample(each) for each in path]} for path in paths)
+    first = server({TtsCase("phrase"): fresh, **direct, **(more or {})})
     first.health_s = list(health_s)
     answered = [one for one in fresh if not one.error]
     rounds = [
@@ -67,36 +67,36 @@ def find(of: TtsSession, what: str) -> Ratio:
         ("stalls, phrase", measured(sample(0.3), sample(0.3, stalls=2)), 2.0, "not reached"),
         (
             "stalls, phrase",
-            measured(sample(0.3), more={Case("phrase", repeated=True): [sample(0.1, stalls=1)]}),
+            measured(sample(0.3), more={TtsCase("phrase", repeated=True): [sample(0.1, stalls=1)]}),
             1.0,
             "not reached",
         ),
-        ("stalls, long", measured(more={Case("long"): [sample(0.3)]}), 0.0, "reached"),
+        ("stalls, long", measured(more={TtsCase("long"): [sample(0.3)]}), 0.0, "reached"),
         ("stalls, long", measured(sample(0.3)), None, "not measured"),
         (
             "mean TTFA of four",
             measured(
                 sample(0.3, 1.0),
-                more={Case("phrase", clients=4): [sample(t) for t in (0.2, 0.4, 0.6, 1.0)]},
+                more={TtsCase("phrase", clients=4): [sample(t) for t in (0.2, 0.4, 0.6, 1.0)]},
             ),
             0.55,
             "reached",
         ),
         (
             "mean TTFA of four",
-            measured(sample(0.3, 1.0), more={Case("phrase", clients=4): [sample(0.7)]}),
+            measured(sample(0.3, 1.0), more={TtsCase("phrase", clients=4): [sample(0.7)]}),
             0.7,
             "not reached",
         ),
         (
             "TTFA of a repeat",
-            measured(more={Case("phrase", repeated=True): [sample(0.006), sample(0.012)]}),
+            measured(more={TtsCase("phrase", repeated=True): [sample(0.006), sample(0.012)]}),
             9.0,
             "reached",
         ),
         (
             "TTFA of a repeat",
-            measured(more={Case("phrase", repeated=True): [sample(0.011)]}),
+            measured(more={TtsCase("phrase", repeated=True): [sample(0.011)]}),
             11.0,
             "not reached",
         ),
