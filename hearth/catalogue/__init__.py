@@ -6,7 +6,7 @@ from hearth.catalogue import own_agents, pipelines, rules
 from hearth.catalogue.derivation import derive, memory_shortage
 from hearth.catalogue.house import House
 from hearth.catalogue.naming import CatalogueError, Problem, suggest
-from hearth.catalogue.read import read
+from hearth.catalogue.read import read_inventory
 from hearth.catalogue.records import FILES, Catalogue
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 
 def load(folder: Path) -> Catalogue:
     """Read and check the whole inventory; CatalogueError holds all problems at once."""
-    files, problems = read(folder, FILES)
+    files, problems = read_inventory(folder, FILES)
     catalogue = Catalogue()
     problems += catalogue.fill(files)
     problems += rules.check(catalogue, folder.parent / "roles")

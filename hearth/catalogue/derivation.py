@@ -67,6 +67,11 @@ def derive(
     flows = _flows(services, metrics, serving)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
     sites = tuple(site for owner in owners for site in owner.sites)
+    parts |= {
+        name: replace(part, health_url=f"dns://{machine.resolver_address}/{sites[0].fqdn}")
+        for name, part in parts.items()
+        if part.resolves and sites
+    }
     at = {owner.name: owner.url for owner in owners if owner.url}
     whole = house.House(
         machine=machine,
@@ -371,8 +376,19 @@ def _part(
         unit=f"hearth-{naming.hyphens(name)}.service",
         address=machine.resolver_address if record.serves else None,
         url=url,
+        health_url=_health_url(machine, record, address),
         sites=_sites(machine, name, url, record),
     )
+
+
+def _health_url(machine: house.Machine, record: schema.PartRecord, address: str) -> str | None:
+    if record.health is None:
+        return None
+    if port := record.health.port:
+        return f"http://{_LOOPBACK}:{port}"
+    if record.port:
+        return f"http://{address}:{record.port}"
+    return f"http://{machine.resolver_address}:{record.metrics_port}"
 
 
 def _sites(

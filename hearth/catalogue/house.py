@@ -92,14 +92,20 @@ class Service(schema.ServiceRecord):
     calls: tuple[str, ...] = ()
     background: bool = False
 
+    @property
+    def health_url(self) -> str:
+        """Where its health is, without the path."""
+        return self.url
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(schema.PartRecord):
     """What runs on the machine itself; `url` is on the machine's loopback.
 
     One that `serves` is at the resolver's address instead, which instances reach. Metrics are
-    there, too. `needs` has the names of services that are on; the firewall opens them to the user
-    named like the unit.
+    there, too. `health_url` is where its health is, without the path; that of one that resolves
+    names is `dns://SERVER/NAME`. `needs` has the names of services that are on; the firewall opens
+    them to the user named like the unit.
     """
 
     name: str
@@ -107,6 +113,7 @@ class Part(schema.PartRecord):
     unit: str
     address: str | None = None
     url: str | None
+    health_url: str | None = None
     sites: tuple[Site, ...]
 
 
@@ -250,6 +257,12 @@ class House:
     def offering(self, capability: str) -> list[Service]:
         """Return the services with a capability, such as `models` or `chat`."""
         return [service for service in self.services.values() if capability in service.offers]
+
+    @property
+    def chat_sites(self) -> dict[str, str]:
+        """The name on the LAN of each chat UI, by its service."""
+        chats = self.offering("chat")
+        return {service.name: site.fqdn for service in chats for site in service.sites[:1]}
 
     def as_vars(self) -> dict[str, Any]:
         """Return the house as plain JSON data: dicts with text keys, lists, texts, numbers."""

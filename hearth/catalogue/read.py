@@ -70,7 +70,7 @@ class Node:
         return self.value
 
 
-def read(folder: Path, names: Sequence[str]) -> tuple[dict[str, Node], list[Problem]]:
+def read_inventory(folder: Path, names: Sequence[str]) -> tuple[dict[str, Node], list[Problem]]:
     """Read these files of the inventory, `local/` merged into it, and find the problems."""
     files: dict[str, Node] = {}
     problems: list[Problem] = []

@@ -296,6 +296,9 @@ def _misfits(record: schema.ServiceRecord) -> Iterator[Finding]:
     if record.admin_secret and record.admin_secret not in record.secrets:
         text = f".admin_secret {record.admin_secret} is not one of its secrets; add it to them"
         yield ("admin_secret",), text
+    if check.port:
+        text = f".health.port {check.port} is only for parts; its health is at its own port"
+        yield ("health", "port"), f"{text}, so remove it"
     if check.within_s > check.ready_s:
         text = f".health.within_s {check.within_s:g} is longer than ready_s {check.ready_s:g}"
         yield ("health", "within_s"), f"{text}; make ready_s at least {check.within_s:g}"

@@ -49,9 +49,16 @@ def models(catalogue: Catalogue) -> Iterator[Finding]:
                 text = f"{name}.download is missing; write its size, e.g. download: 3.4GB"
                 yield (*key, "download"), text
         elif provider and record.download:
-            yield (*key, "download"), f"{name}.download has no use in the cloud; leave it out"
+            yield (*key, "download"), f"{name}.download does not apply in the cloud; leave it out"
         if provider and provider.service and record.price:
-            yield (*key, "price"), f"{name}.price has no use in this house; leave it out"
+            yield (*key, "price"), f"{name}.price does not apply in this house; leave it out"
+        # Without one, the limit of agents' cloud money would never end a run.
+        if provider and provider.host and not provider.service and not record.price:
+            text = (
+                f"{name}.price is missing; write what {record.provider} asks for a million tokens"
+            )
+            example = "price: {input_eur: 1, output_eur: 5}, with 0 and 0 for what is free"
+            yield (*key, "price"), f"{text}, e.g. {example}"
         yield from _abilities(name, record)
         if record.kind == "transcribe":
             yield from _files(catalogue, name, record)
@@ -70,7 +77,7 @@ def _abilities(name: str, record: schema.ModelRecord) -> Iterator[Finding]:
         text = f"{name}.always_thinks needs a model that thinks; write capabilities: [thinking]"
         yield (*key, "always_thinks"), text
     if record.context and record.kind == "transcribe":
-        yield (*key, "context"), f"{name}.context has no use for kind: transcribe; leave it out"
+        yield (*key, "context"), f"{name}.context does not apply to kind: transcribe; leave it out"
 
 
 def _files(catalogue: Catalogue, name: str, record: schema.ModelRecord) -> Iterator[Finding]:

@@ -248,6 +248,10 @@ class HealthRecord(Record):
     """How long one response may take."""
     ready_s: Seconds = 60
     """How long the service may take from its start to its first correct response."""
+    every_s: Annotated[float, Field(ge=0, le=60)] = 0
+    """How often the watcher requests it; by default at each of its looks."""
+    port: Port | None = None
+    """For a part: another port than its own; it is on the machine's loopback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,7 +325,7 @@ class PartRecord(Record):
     port: Port | None = None
     """The port it listens on; required for a service, unless external."""
     health: HealthRecord | None = None
-    """Its health check at its port; required for a service."""
+    """Its health check at its port, or else at its `metrics_port`; required for a service."""
     metrics_port: Port | None = None
     """The port of its metrics; a service's may be the same as `port`."""
     needs: tuple[str, ...] = ()
@@ -334,6 +338,10 @@ class PartRecord(Record):
     serves: bool = False
     """Whether services may need a part. It then listens at the resolver's address, checks keys
     itself, and is there only if a service needs it or a consumer's key opens it."""
+    resolves: bool = False
+    """Whether a part resolves the house's names; its health is that it answers such a query."""
+    writes: str | None = None
+    """A file that a part writes every few seconds; its health is that the file is new."""
     as_root: bool = False
     """Whether a part runs as root, since it looks at all others; by default it has its own user."""
     publish: Mapping[str, PublishRecord] = field(default_factory=dict)
@@ -477,7 +485,7 @@ class ModelRecord(Record):
     """How many tokens a conversation and its answer may have together; by default 8192 in this
     house, and unchecked in the cloud. Ollama loads all its models with the largest."""
     price: PriceRecord | None = None
-    """What it costs in the cloud, for the limit of agents; without it, nothing."""
+    """What it costs in the cloud, for the limit of agents; required there, 0 and 0 if free."""
     files: tuple[str, ...] = ()
     """The sources of its files, for `kind: transcribe`."""
     gpu: Literal["cuda", "vulkan"] | None = None

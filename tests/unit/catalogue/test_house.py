@@ -54,33 +54,42 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         "kokoro",
         "whisper",
         "ntfy",
+        "fetcher",
         "litellm",
         "alertmanager",
-        "pipelines",
+        "agents",
         "prometheus",
+        "pipelines",
         "open_webui",
     ]
     assert [(flow.source, flow.target, flow.port) for flow in house.flows] == [
         ("litellm", "ollama", 11434),
         ("litellm", "whisper", 8000),
         ("alertmanager", "ntfy", 2586),
-        ("pipelines", "litellm", 4000),
+        ("agents", "litellm", 4000),
+        ("agents", "broker", 9185),
         ("prometheus", "alertmanager", 9093),
         ("prometheus", "kokoro", 8880),
         ("prometheus", "whisper", 8000),
+        ("prometheus", "fetcher", 9400),
         ("prometheus", "litellm", 4000),
+        ("prometheus", "agents", 9100),
         ("prometheus", "node_exporter", 9183),
         ("prometheus", "blackbox_exporter", 9184),
+        ("pipelines", "litellm", 4000),
+        ("pipelines", "agents", 9100),
         ("open_webui", "litellm", 4000),
         ("open_webui", "kokoro", 8880),
         ("open_webui", "pipelines", 9099),
+        ("open_webui", "agents", 9100),
+        ("open_webui", "broker", 9185),
     ]
     # Who speaks is not called through LiteLLM, so the two have nothing to say to each other.
     called = {(flow.source, flow.target) for flow in house.flows}
     assert {(flow.source, flow.target) for flow in house.forbidden if flow.port != 10300} == {
         (source, target)
         for source in house.services
-        for target in (*house.services, "node_exporter", "blackbox_exporter")
+        for target in (*house.services, "node_exporter", "blackbox_exporter", "broker")
         if source != target and (source, target) not in called
     }
     # The satellites' port is for satellites, not even for who may call its server otherwise.
@@ -92,6 +101,7 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         ("10.140.30.16", 8000),
         ("10.140.30.17", 8080),
         ("10.140.30.19", 2586),
+        ("10.140.30.22", 9100),
     }
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
@@ -99,9 +109,11 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
         ("whisper.lan", "house"),
         ("ntfy.lan", "own"),
         ("llm.lan", "key"),
+        ("agents.lan", "key"),
         ("chat.lan", "own"),
         ("trust.lan", "lan"),
         ("home.lan", "house"),
+        ("broker.lan", "key"),
     ]
     assert [site.fqdn for site in house.sites if site.plain] == ["trust.lan"]
 
@@ -146,8 +158,9 @@ def test_an_instance_sees_its_own_programs_and_those_it_shares(inventory: Path) 
         ),
         "litellm": ("litellm",),
         "pipelines": ("pipelines", "pipelines_files"),
+        "agents": ("agents", "agents_files"),
         "open_webui": ("open_webui",),
-        **{name: (name,) for name in ("ntfy", "alertmanager", "prometheus")},
+        **{name: (name,) for name in ("ntfy", "alertmanager", "prometheus", "fetcher")},
     }
 
 
@@ -210,14 +223,14 @@ def test_a_house_without_a_card_neither_has_nor_misses_what_waits_for_one(
 def test_the_chat_speaks_by_the_processor_unless_told_otherwise(
     inventory: Path, house: House
 ) -> None:
-    assert house.services["open_webui"].needs == ("litellm", "kokoro", "pipelines")
+    assert house.services["open_webui"].needs == ("litellm", "kokoro", "pipelines", "agents")
     (inventory / "local").mkdir()
     # The line of docs/text-to-speech.md.
     (inventory / "local/services.yml").write_text(
         "services:\n  open_webui: {needs: [litellm, kokoro_gpu | kokoro, pipelines]}\n"
     )
     told = derive(load(inventory))
-    assert told.services["open_webui"].needs == ("litellm", "kokoro_gpu", "pipelines")
+    assert told.services["open_webui"].needs == ("litellm", "kokoro_gpu", "pipelines", "agents")
 
 
 def test_keys_of_services_open_nothing_from_the_lan(house: House) -> None:
@@ -232,7 +245,7 @@ def test_the_tests_own_key_opens_what_is_published_and_no_part(
 ) -> None:
     shipped = ("litellm", "kokoro", "kokoro_gpu", "kokoro_fastapi", "whisper", "agents")
     assert house.consumers["hearth_verify"].services == shipped
-    assert "broker" not in house.parts
+    assert "broker" in house.parts
     (inventory / "local").mkdir()
     (inventory / "local/services.yml").write_text(f"services:\n{programs.VOICE_TWO}")
     told = derive(load(inventory))
