@@ -7,7 +7,8 @@ import shlex
 import time
 from dataclasses import dataclass
 
-from tests.lab.house import CLONE, House
+from hearth.project import Project
+from tests.lab.house import CLONE, ROOT, House
 
 DATA = "/var/lib/open-webui"
 KEY = "/root/recovery-key"
@@ -124,16 +125,22 @@ def clean(house: House) -> None:
 
 
 def empty(house: House) -> None:
-    """Remove from a house what its backup holds: the chat with its data, all secrets, the CA.
+    """Remove from a house what its backup holds: the services with data, all secrets, the CA.
 
     The other instances stay: they hold nothing precious. docs/backup.md covers a machine that
     is empty.
     """
+    kept = [
+        one.instance
+        for one in Project(ROOT).house().services.values()
+        if any(volume.copy != "none" for volume in one.volumes)
+    ]
     house.shell(
         f"mkdir -p {GONE}\n"
-        "volume=$(incus config device get open-webui data0 source </dev/null)\n"
-        "incus delete --force open-webui </dev/null\n"
-        'incus storage volume delete hearth "$volume" </dev/null\n'
+        f"for instance in {' '.join(kept)}; do\n"
+        "volume=$(incus config device get $instance data0 source </dev/null)\n"
+        "incus delete --force $instance </dev/null\n"
+        'incus storage volume delete hearth "$volume" </dev/null; done\n'
         f"mv /etc/hearth/pki {GONE}/\n"
         f"mv {CLONE}/inventory/secrets.yml /root/.config/hearth/vault-password {GONE}/\n"
     )

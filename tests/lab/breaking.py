@@ -159,7 +159,7 @@ def starved(house: House, unit: Unit, left_bytes: int) -> Iterator[Path | None]:
 
 
 def kills(group: Path) -> int:
-    """Return how many processes of a cgroup the kernel has killed for want of memory."""
+    """Return how many processes of a cgroup the kernel has killed because memory ran out."""
     counts = dict(line.split() for line in (group / "memory.oom_control").read_text().splitlines())
     return int(counts["oom_kill"])
 

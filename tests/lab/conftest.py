@@ -6,6 +6,7 @@ on single tests. parts.py lists the order of the parts and their minutes.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ import pytest
 
 from hearth.clients.chat import Person
 from tests.lab import chat, remote, saved, visitor
-from tests.lab.house import House, remove, up
+from tests.lab.house import ROOT, House, remove, up
 from tests.lab.parts import ALL, FIRST, LAST, Budget, commit, order
 
+FIGURES = ROOT / ".hearth/logs/lab-figures.json"
 _KEEP = bool(os.environ.get("HEARTH_LAB_KEEP"))
 _BUDGET = pytest.StashKey[Budget]()
 _REFUSED = pytest.StashKey[dict[str, str | None]]()
@@ -134,6 +136,10 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
     print("\nFigures")
     for name, value in shared.figures.items():
         print(f"{value:8.1f}  {name}", flush=True)
+    # The receipt of the tests: what this run measured, on this commit.
+    receipt = {"commit": commit(), "figures": shared.figures}
+    FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    FIGURES.write_text(json.dumps(receipt, indent=1) + "\n", encoding="utf-8")
     if tier == "core":
         saved.stop()
     elif not _KEEP:

@@ -6,12 +6,15 @@ what it reads. Attacks that need no house are in tests/attacks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import shlex
+import statistics
 import subprocess
 import threading
 import time
+from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,11 +23,15 @@ from typing import Any
 import pytest
 import yaml
 
+from hearth import catalogue
+from hearth.catalogue.house import from_vars
+from hearth.clients import agents
 from hearth.clients.chat import Person, live_connection, send_message, wait_for_answer
 from hearth.project import VERIFIER
 from tests import lab_machine as lab
 from tests.attacks import attack, task
 from tests.lab import chat, visitor
+from tests.lab.heard import LOUD
 from tests.lab.house import ANSIBLE_S, CLONE, NAME, OVERLAY, House
 from tests.lab.saved import HOUSE
 from tests.lab.test_firewall import KNOCK, SHUT, inside
@@ -37,7 +44,7 @@ pytestmark = pytest.mark.lab
 GROUP = "In a house"
 AUDIT = "/var/lib/hearth/broker/audit.jsonl"
 PAGE = "https://home.lan/approvals/"
-CLEAR_S = 5
+CLEAR_S, FIRST_STEP_MS, PCM_HZ = 5, 300, 24_000
 DROP_IN = Path(programs.DROP_IN)
 NMAP = f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n"
 PYTHON = f"cd {CLONE}; .venv/bin/python -c"
@@ -66,7 +73,7 @@ print(json.dumps(found))
 """
 
 
-# Laid over the lab's inventory: a house has no agents unless its owner turns them on.
+# Laid over the lab's inventory, whose models cannot be trusted with tools.
 WITH_AGENTS = Path(__file__).with_name("with_agents")
 
 
@@ -309,7 +316,7 @@ def test_the_same_tasks_from_the_chat(house: House, admin: Person) -> None:
     "set up a second voice server: proposed, approved, converged, speaks, and removed again",
     in_lab=True,
 )
-def test_a_second_voice_server(house: House) -> None:
+def test_a_second_voice_server(house: House, guest: str) -> None:
     before = house.inside("/bin/cat", OVERLAY, check=True).stdout
     done = approve(house, ask(house, scripts.VOICE_TASK))
     assert done.returncode == 0, done.stdout[-2000:]
@@ -317,13 +324,67 @@ def test_a_second_voice_server(house: House) -> None:
     answer = edge_of(house).request(
         "voice-two.lan", "/v1/audio/speech", within_s=60, key=own_key(house), send=body
     )
-    # The sound itself is no text; a server without a voice answers an error.
     assert answer.status == 200, answer.text[:300]
+    samples = array("h", answer.body)
+    # One short word, and it is audible.
+    assert 0.2 < len(samples) / PCM_HZ < 10
+    assert max(map(abs, samples)) / 2**15 > LOUD
+    named = ["getent", "ahostsv4", "voice-two.lan"]
+    assert lab.run(guest, named, timeout=30).returncode == 0
     done = approve(house, ask(house, "Remove the second voice server."))
     assert done.returncode == 0, done.stdout[-2000:]
-    listed = json.loads(house.shell("incus list --format json </dev/null"))
-    assert "voice-two" not in {one["name"] for one in listed if one["status"] == "Running"}
+    assert "voice-two" not in house.shell("incus list --format csv -c n </dev/null").split()
+    assert lab.run(guest, named, timeout=30).returncode != 0
     house.overlay(before)
+
+
+def test_the_first_step_is_there_at_once(house: House) -> None:
+    described = json.loads(house.shell("cat /etc/hearth/house.json"))
+    site = agents.site_of(from_vars(catalogue.House, described))
+    edge, key, times = edge_of(house), own_key(house), []
+    for _ in range(5):
+        began = time.monotonic()
+        with contextlib.closing(agents.play(edge, site, key, "team", "say hello", 60)) as updates:
+            next(one for one in updates if one.step)
+            times.append((time.monotonic() - began) * 1000)
+    house.figures["first streamed step by agents.lan, ms"] = statistics.median(times)
+    assert statistics.median(times) <= FIRST_STEP_MS, times
+
+
+def test_the_chats_own_tool_calling_uses_the_broker(house: House, admin: Person) -> None:
+    already = len(audit(house))
+    with live_connection(admin) as line:
+        text = 'call service_status {"service": "kokoro"}'
+        turn = send_message(admin, line, text, "orchestrator", tools=["server:broker"])
+        answer = wait_for_answer(line, turn, 60)
+    assert not answer.error
+    assert "kokoro: up" in answer.text
+    calls = [one for one in audit(house)[already:] if one.get("consumer") == "open_webui"]
+    assert [(one["verb"], one["outcome"]) for one in calls] == [("service_status", "ok")]
+
+
+def test_a_new_service_that_stays_red_leaves_nothing(house: House) -> None:
+    before = house.inside("/bin/cat", OVERLAY, check=True).stdout
+    # A name of its own: of the second voice server the data may be there.
+    text = programs.with_second_voice(before).replace("voice_two", "voice_red")
+    text = text.replace("voice-two", "voice-red").replace("10.140.30.40", "10.140.30.41")
+    health = "{path: /health, contains: '\"ok\"', within_s: 2, ready_s: 300}"
+    assert health in text
+    text = text.replace(health, "{path: /health, contains: never, within_s: 2, ready_s: 10}")
+    asked = {"files": {"services.yml": text}, "why": "A second voice.", "checks": []}
+    name = ask(house, f"call propose {json.dumps(asked)}", "--agent", "caretaker")
+    assert approve(house, name).returncode != 0
+    (end,) = [e for e in json.loads(house.hearth("approve", "--json").stdout) if e["id"] == name]
+    assert end["state"] == "taken_back", end["text"]
+    assert house.inside("/bin/cat", OVERLAY, check=True).stdout == before
+    left = house.shell(
+        "incus list --format csv -c n </dev/null; "
+        "incus storage volume list hearth --format csv -c n </dev/null; "
+        "grep -rho 'voice[-_]red' /etc/hearth || true"
+    )
+    assert "voice-red" not in left, left
+    assert "voice_red" not in left, left
+    house.wait_green()
 
 
 @task("find a broken Kokoro in a sandbox by probe and fix, and propose the fix", in_lab=True)
@@ -365,7 +426,7 @@ def test_a_broken_kokoro_is_found_in_a_sandbox(house: House) -> None:
     ],
 )
 def test_a_program_that_is_killed_in_the_middle_is_named(
-    house: House, what: str, kill: str
+    house: House, admin: Person, what: str, kill: str
 ) -> None:
     before = set(waiting(house))
     ended: list[tuple[float, subprocess.CompletedProcess[str]]] = []
@@ -375,26 +436,40 @@ def test_a_program_that_is_killed_in_the_middle_is_named(
         ended.append((time.monotonic(), done))
 
     run = threading.Thread(target=work)
-    run.start()
-    time.sleep(3)
-    assert not ended, ended[0][1].stderr
-    # Before the kill, so that the time which the command itself takes counts as well.
-    killed = time.monotonic()
-    house.shell(kill)
+    with live_connection(admin) as connection:
+        turn = send_message(admin, connection, "play wandering 0.5", "agent-caretaker")
+        run.start()
+        time.sleep(3)
+        assert not ended, ended[0][1].stderr
+        # Before the kill, so that the time which the command itself takes counts as well.
+        killed = time.monotonic()
+        house.shell(kill)
+        answer = wait_for_answer(connection, turn, 60)
+        chat_s = time.monotonic() - killed
     run.join(60)
     house.wait_green()
     ((at, done),) = ended
     house.figures[f"{what} killed to a clear end of the run, s"] = at - killed
-    # A killed broker is an error of one tool: its limits end the run.
-    if what != "broker":
-        assert at - killed < CLEAR_S
+    house.figures[f"{what} killed to a clear end in the chat, s"] = chat_s
+    assert at - killed < CLEAR_S
+    assert chat_s < CLEAR_S
     assert "Traceback" not in done.stdout + done.stderr
+    assert answer.error or "Stopped" in answer.thought + answer.text, answer.events[-3:]
+    kept = admin.request("GET", f"/api/v1/chats/{turn.chat}")["chat"]["history"]["messages"]
+    assert {turn.question, turn.answer} <= kept.keys()
     assert set(waiting(house)) == before
 
 
 @pytest.fixture(scope="module")
-def visit(house: House, guest: str) -> Visit:
+def kokoro_before(house: House) -> str:
+    """The main process of kokoro before the visit, in which its restart is approved."""
+    return processes(house)["kokoro"]
+
+
+@pytest.fixture(scope="module")
+def visit(house: House, guest: str, kokoro_before: str) -> Visit:
     """A whole visit: a passkey is enrolled, one change approved, one refused, one too late."""
+    assert kokoro_before != "0"
     password = house.hearth("secret", "show", "house_password", "--plain").stdout.strip()
     accounts = house.hearth("secret", "show", chat.PASSWORD, "--plain").stdout.strip()
     given = json.loads(house.shell(f"incus exec open-webui -- cat {chat.SETTINGS} </dev/null"))
@@ -428,13 +503,17 @@ def visit(house: House, guest: str) -> Visit:
 
 
 @task("ask in the chat, approve by passkey on the house's page, see the house change", in_lab=True)
-def test_an_approved_change_is_done(visit: Visit, house: House) -> None:
+def test_an_approved_change_is_done(visit: Visit, house: House, kokoro_before: str) -> None:
     assert visit["enrol"]["outcome"].startswith("Done")
     found = visit["approve"]
     assert "caretaker" in found["before"]["facts"]
     assert "restart" in found["before"]["text"]
     assert found["state"] == "done"
     assert any(line.get("verb") == "restart" for line in audit(house))
+    assert processes(house)["kokoro"] not in ("0", kokoro_before)
+    # Who asked is named, with a link to the chat.
+    assert "in open_webui, by agents" in found["before"]["facts"]
+    assert "https://chat.lan/c/" in found["before"]["facts"]
 
 
 def test_a_refused_change_is_shown_as_a_diff_and_not_done(visit: Visit, house: House) -> None:

@@ -28,7 +28,7 @@ def visit(
 ) -> Visit:
     """One browser's whole visit; a browser that is missing or does not start fails all of it."""
     browser = str(request.param)
-    furnish(guest, tmp_path_factory.mktemp("handed in"))
+    furnish(guest, tmp_path_factory.mktemp("inputs"))
     return come(house, guest, browser, "chatting")
 
 

@@ -112,6 +112,11 @@ def test_a_restart_reverts_changes_by_hand_and_keeps_the_accounts(
     assert turn.answer in chat.messages(child, turn.chat)
 
 
+def aliases(calls: list[chat.Call]) -> list[str]:
+    """Return which aliases answered; the chat also asks for the list of models, now and then."""
+    return sorted(call.alias for call in calls if call.alias != "-")
+
+
 def calls_a_tool(house: House, child: Person) -> None:
     """Check that a model in the chat calls a tool of an MCP server and answers from its result."""
     python = ["python3", "-P", "-c", MCP_SERVER]
@@ -164,18 +169,20 @@ def test_a_new_instance_follows_the_inventory_and_keeps_every_chat(
     # The same sessions are valid, and every message is there.
     assert chat.messages(child, turn.chat) == before
     assert chat.first(house).id == admin.id
-    with live_connection(child) as line:
+    # Its own block waits for the gateway's line, which would be counted with the next one's.
+    with live_connection(child) as line, chat.calls(house) as calls:
         more = wait_for_answer(
             line, send_message(child, line, "And then?", "fast", after=turn), WITHIN_S
         )
     assert not more.error
+    assert aliases(calls) == ["fast"]
     # Of a model that thinks, too, the title is no thought: the small alias writes it.
     with live_connection(child) as line, chat.calls(house) as calls:
         named = send_message(child, line, QUESTION, "local", titled=True)
         wait_for_answer(line, named, WITHIN_S)
         assert line.until(lambda: title(line) is not None, WITHIN_S)
     assert "step 1," not in str(title(line))
-    assert sorted(call.alias for call in calls) == ["fast", "local"]
+    assert aliases(calls) == ["fast", "local"]
     calls_a_tool(house, child)
     script = "'grep VmRSS /proc/$(systemctl show -p MainPID --value open-webui)/status'"
     resident = house.shell(f"{INSTANCE} sh -c {script} </dev/null")

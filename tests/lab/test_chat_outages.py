@@ -45,7 +45,7 @@ FAST = f"{END}; pkill -CONT -x llama-server || true"
 @pytest.fixture(scope="module")
 def visit(house: House, guest: str, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     """A visit in which programs end one after the other; all of them run again after it."""
-    furnish(guest, tmp_path_factory.mktemp("handed in"))
+    furnish(guest, tmp_path_factory.mktemp("inputs"))
     try:
         return come(house, guest, "chromium", "breaking", actions(house))
     finally:

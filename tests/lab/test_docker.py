@@ -14,6 +14,7 @@ from tests.lab import breaking
 from tests.lab.house import CLONE, NAME, House, changed
 from tests.lab.saved import HOUSE
 from tests.lab.test_firewall import KNOCK, OLLAMA, SHUT, WAYS, inside
+from tests.lab.test_remove import UNMEASURED
 
 pytestmark = pytest.mark.lab
 
@@ -132,8 +133,8 @@ def test_both_are_back_after_a_reboot(house: House) -> None:
     # Beside Docker the house needs no other run, and keeps all its promises.
     counts = house.site()
     assert changed(counts) == 0, house.shell("cat /var/lib/hearth/last-run.json")
-    done = house.hearth("verify", timeout=600)
-    assert done.returncode == 0, done.stdout[-4000:]
+    # Speech passes no chain of Docker on its way from the reverse proxy; other parts measure it.
+    house.shell(f"PYTEST_ADDOPTS='{UNMEASURED}' {CLONE}/scripts/hearth verify", timeout=600)
 
 
 def test_removal_leaves_docker_as_it_was(house: House) -> None:

@@ -38,7 +38,7 @@ APP = "/app"
 PROBE = """
 import asyncio, json, sys, time
 from hearth.clients.endpoints import Endpoint
-from hearth.bench.tts.answer import Case
+from hearth.bench.tts.answer import TtsCase
 from hearth.bench.tts.run import TtsServer, speak
 from hearth.clients.texts import Texts
 
@@ -46,13 +46,13 @@ async def main(url, turns):
     server, texts, early, health, errors = Endpoint("it", url), Texts(), [], [], []
     async with server.client() as client, server.client() as beside:
         target = TtsServer(server, client)
-        await speak(target, Case("phrase"), texts.phrase())
+        await speak(target, TtsCase("phrase"), texts.phrase())
         await beside.get("/health")
         for turn in range(turns):
-            (sample,) = await speak(target, Case("phrase"), texts.phrase())
+            (sample,) = await speak(target, TtsCase("phrase"), texts.phrase())
             early.append(sample.early)
             errors.append(sample.error)
-            speaking = asyncio.create_task(speak(target, Case("phrase"), texts.phrase()))
+            speaking = asyncio.create_task(speak(target, TtsCase("phrase"), texts.phrase()))
             await asyncio.sleep(0.1)
             began = time.perf_counter()
             response = await beside.get("/health")

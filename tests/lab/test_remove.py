@@ -88,7 +88,7 @@ def test_a_removed_house_leaves_its_data_and_what_opens_them(controller: Control
     assert "kokoro-var-lib-kokoro" in kept
     output = removed(controller, at="instance")
     for volume in ("kokoro-var-lib-kokoro", "ollama-var-lib-ollama", "whisper-var-lib-whisper"):
-        assert f"stays   data  volume {volume} in Incus' pool" in output, output
+        assert f"keep    data  volume {volume} in Incus' pool" in output, output
     assert controller.shell(look) == kept
     # Nothing else of it runs, listens or is configured.
     listed = "incus {} list --format csv </dev/null"

@@ -166,26 +166,53 @@ def test_a_copy_of_kokoro_is_ready_within_five_seconds(
     assert house.hearth("status", "--json").returncode == 0
 
 
+def search(house: House, instance: str) -> Any:
+    """Search an instance's disk, and what systemd mounted in its /run, such as credentials."""
+    state = json.loads(house.shell(f"incus query /1.0/instances/{instance}/state </dev/null"))
+    argv = [f"{CLONE}/.venv/bin/python", "-", f"{ROOTS}/{instance}/rootfs"]
+    argv.append(f"/proc/{state['pid']}/root/run")
+    script = f"import os; os.chdir('{CLONE}')\n{SEARCH}"
+    environment = ["/usr/bin/env", f"PYTHONPATH={CLONE}", f"HEARTH_PROJECT={CLONE}"]
+    done = lab.run(NAME, [*environment, *argv], stdin=script, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_no_secret_of_the_house_is_in_a_copy(sandboxes: Sandboxes, house: House) -> None:
+    # The same search finds those of an original, in both places.
+    assert ["litellm_master_key" in names for names in search(house, "litellm")] == [True, True]
     name = sandboxes.create("litellm")["name"]
-
-    def search(instance: str) -> Any:
-        """Search its disk, and what its systemd mounted in its /run, such as credentials."""
-        state = json.loads(house.shell(f"incus query /1.0/instances/{instance}/state </dev/null"))
-        argv = [f"{CLONE}/.venv/bin/python", "-", f"{ROOTS}/{instance}/rootfs"]
-        argv.append(f"/proc/{state['pid']}/root/run")
-        script = f"import os; os.chdir('{CLONE}')\n{SEARCH}"
-        environment = ["/usr/bin/env", f"PYTHONPATH={CLONE}", f"HEARTH_PROJECT={CLONE}"]
-        done = lab.run(NAME, [*environment, *argv], stdin=script, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    # The same search finds those of the original, in both places.
-    assert ["litellm_master_key" in names for names in search("litellm")] == [True, True]
-    assert search(name) == [[], []]
+    assert search(house, name) == [[], []]
     # Its units start with random credentials of the same shape.
     listed = sandboxes.do("run", name, "--", "ls", "/etc/hearth/credentials/litellm")
     assert "litellm_master_key" in listed
+    sandboxes.do("delete", name)
+
+
+@pytest.mark.long
+def test_no_secret_of_the_house_is_in_a_copy_of_any_service(
+    sandboxes: Sandboxes, house: House
+) -> None:
+    described = json.loads(house.shell("cat /etc/hearth/house.json"))["services"]
+    for service in [name for name, one in described.items() if one["runtime"] == "incus"]:
+        name = sandboxes.create(service)["name"]
+        assert search(house, name) == [[], []], service
+        sandboxes.do("delete", name)
+
+
+def test_nothing_that_people_said_is_in_a_copy(sandboxes: Sandboxes, house: House) -> None:
+    said = "what-only-the-family-said"
+    # The chat's cache of spoken answers is no volume.
+    files = "/var/cache/open-webui/said /var/cache/said /var/tmp/said"
+    inside = "incus exec open-webui -- sh -ec"
+    house.shell(f"{inside} 'for f in {files}; do echo {said} >$f; done' </dev/null")
+    try:
+        name = sandboxes.create("open_webui")["name"]
+        look = f"grep -rlsF {said} {ROOTS}/{{}}/rootfs --include=said* || true"
+        assert len(house.shell(look.format("open-webui")).split()) == 3
+        assert house.shell(look.format(name)) == ""
+    finally:
+        house.shell(f"{inside} 'rm -f {files}' </dev/null")
 
 
 def test_a_copy_reaches_no_neighbour_no_machine_and_nothing_outside(

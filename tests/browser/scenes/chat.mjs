@@ -34,9 +34,7 @@ export async function login(browser, job) {
 async function choices(page) {
   await page.click("#model-selector-model-button");
   await page.waitForSelector("[role=option]");
-  const offered = await page.$$eval("[role=option]", (found) =>
-    found.map((one) => ({ label: one.ariaLabel, text: one.innerText.trim() })),
-  );
+  const offered = await page.evaluate(allOptions);
   await page.keyboard.press("Escape");
   const { data } = await request(page, "GET", "/api/models");
   const known = data.map(({ id, name, info }) => ({
@@ -45,6 +43,21 @@ async function choices(page) {
     hidden: info?.meta?.hidden ?? false,
   }));
   return { offered, known };
+}
+
+/** Return each option of the open list, which holds only those near the visible ones at a time. */
+async function allOptions() {
+  let list = document.querySelector("[role=option]").parentElement;
+  while (list.parentElement && list.scrollHeight <= list.clientHeight) list = list.parentElement;
+  const seen = new Map();
+  for (let top = 0; top <= list.scrollHeight; top += list.clientHeight / 2) {
+    list.scrollTop = top;
+    await new Promise((drawn) => setTimeout(drawn, 100));
+    for (const one of document.querySelectorAll("[role=option]")) {
+      seen.set(one.ariaLabel, { label: one.ariaLabel, text: one.innerText.trim() });
+    }
+  }
+  return [...seen.values()];
 }
 
 /** Choose a model by its name in the list, write, and watch the answer stream in. */
