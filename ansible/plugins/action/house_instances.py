@@ -19,7 +19,7 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth import progress
 from hearth.catalogue.house import Service, from_vars
-from hearth.machine import handover, images, instances, quiet
+from hearth.machine import images, instances, quiet, readiness
 from hearth.machine.action import HouseAction
 from hearth.machine.engine import SOCKET
 from hearth.remove import incus
@@ -47,7 +47,7 @@ class ActionModule(HouseAction):
             for service in params["services"].values()
             if service["runtime"] == "incus"
         ]
-        with handover.all_told([service.instance for service in services]):
+        with readiness.all_published([service.instance for service in services]):
             return converge(services, params, write)
 
 
@@ -127,7 +127,7 @@ def converge_images(
                 doing = "comparing, creating or starting it"
                 with progress.doing(f"instance {item.name}", doing):
                     done += instances.ensure(own, item, write)
-                handover.tell(item.name, there=write or instances.is_running(own, item.name))
+                readiness.publish(item.name, ready=write or instances.is_running(own, item.name))
         return done
 
     # A program that measures itself waits for the last image.

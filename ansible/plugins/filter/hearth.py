@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import socket
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from functools import wraps
 from hashlib import sha256
@@ -52,9 +54,13 @@ def alert_rules(house: House) -> dict[str, Any]:
     return metrics.alert_rules(
         house,
         {
-            kind.name: {"title": kind.title, "todo": kind.todo, "page": kind.page}
+            kind.name: {
+                "severity": kind.severity,
+                "title": kind.title,
+                "todo": kind.todo,
+                "page": kind.page,
+            }
             for kind in kinds.ALL.values()
-            if kind.severity == "error"
         },
     )
 
@@ -75,10 +81,10 @@ def alertmanager_config(
 
 
 def agents_config(
-    house: House, service: Mapping[str, Any], digests: Mapping[str, str]
+    house: House, service: Mapping[str, Any], digests: Mapping[str, str], measured: str = ""
 ) -> dict[str, Any]:
     """Return the configuration of the agents' server."""
-    return agents.agents_config(house, from_vars(Service, service), digests)
+    return agents.agents_config(house, from_vars(Service, service), digests, measured)
 
 
 def own_agents(root: str) -> dict[str, dict[str, Any]]:
@@ -150,6 +156,17 @@ def own_credentials(service: Mapping[str, Any]) -> dict[str, str]:
     return {name: name for name in service["secrets"]}
 
 
+def addresses_of(hosts: Iterable[str]) -> list[str]:
+    """Return the addresses of hosts by name or address; of a name that nobody knows none."""
+    found: dict[str, None] = {}
+    for host in hosts:
+        # An unknown server is down, and that must not keep the house from converging.
+        with contextlib.suppress(OSError):
+            known = {str(one[4][0]) for one in socket.getaddrinfo(host, None)}
+            found |= dict.fromkeys(sorted(known))
+    return [*found]
+
+
 def health_at(service: Mapping[str, Any], address: str = "") -> dict[str, Any]:
     """Return how to check a service's health, at its own address or another of its instance."""
     return files.health_at(from_vars(Service, service), address)
@@ -183,7 +200,7 @@ def backup_files(record: Mapping[str, Any], root: str) -> list[dict[str, str]]:
 
 def sandbox_files(root: str) -> list[dict[str, str]]:
     """Return the units that delete sandboxes in time, as files to write."""
-    return _unit_files(sandbox_units.units(root))
+    return _unit_files(sandbox_units.unit_files(root))
 
 
 def _unit_files(written: Mapping[str, str]) -> list[dict[str, str]]:
@@ -218,6 +235,7 @@ class FilterModule:
             prometheus_config,
             trust_config,
             agents.broker_config,
+            agents.search_credentials,
             files.consumer_secrets,
             files.context_tokens,
             files.egress_sets,
@@ -229,6 +247,7 @@ class FilterModule:
             gateway.litellm_config,
         )
         return {
+            "addresses_of": addresses_of,
             "backup_files": backup_files,
             "sandbox_files": sandbox_files,
             "code_digest": code_digest,
