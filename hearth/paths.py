@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+# Caddy's storage: each root has a folder, and each site one in it.
+SITE_CERTIFICATES = Path("/var/lib/hearth/caddy")
 # For people and for the pages.
 ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")

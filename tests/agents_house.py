@@ -1,4 +1,4 @@
-"""The reference house with its agents, which are off by default."""
+"""The reference house with its agents, and how to leave them out."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from hearth.catalogue import House, derive, load
 from hearth.catalogue.records import FILES
 
 ROOT = Path(__file__).parents[1]
-LOCAL = "services:\n  agents: {enabled: true}\n  fetcher: {enabled: true}\n"
+WITHOUT = "services:\n  agents: {enabled: false}\n  fetcher: {enabled: false}\n"
 
 
 @cache
-def agents_house(local: str = LOCAL, secrets: frozenset[str] = frozenset(), **files: str) -> House:
+def agents_house(
+    local: str = "services: {}\n", secrets: frozenset[str] = frozenset(), **files: str
+) -> House:
     """Return the house with this `local/services.yml`; `files` are further ones by their names."""
     with tempfile.TemporaryDirectory() as folder:
         inventory = Path(folder) / "inventory"

@@ -44,7 +44,7 @@ def small_house(
     models: Iterable[Model],
     aliases: Iterable[Alias],
     consumers: Mapping[str, Sequence[str]],
-    elsewhere: Iterable[str] = (),
+    others: Iterable[str] = (),
 ) -> House:
     """Return a house whose consumers hold a key of its gateway, or of another service.
 
@@ -52,7 +52,7 @@ def small_house(
         models: All its models.
         aliases: All its aliases.
         consumers: The models that each consumer of the gateway may call.
-        elsewhere: Consumers that may call another service only, with every model.
+        others: Consumers that may call another service only, with every model.
     """
     held = {
         name: Consumer(
@@ -65,8 +65,7 @@ def small_house(
         for name, called in consumers.items()
     }
     held |= {
-        name: Consumer(name=name, summary="", services=("other",), secret=name)
-        for name in elsewhere
+        name: Consumer(name=name, summary="", services=("other",), secret=name) for name in others
     }
     return replace(
         derive(load(BASE)),

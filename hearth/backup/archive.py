@@ -30,13 +30,13 @@ _LATEST = 2**33
 _PART_BYTES, _NAME_BYTES = 255, 3840
 
 
-class Record(BaseModel):
+class ArchiveRecord(BaseModel):
     """What is read is exactly what was written."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Volume(Record):
+class ArchivedVolume(ArchiveRecord):
     """One data folder: its service, its path, and how it was copied."""
 
     service: str
@@ -44,7 +44,7 @@ class Volume(Record):
     copy_as: str
 
 
-class Header(Record):
+class Header(ArchiveRecord):
     """The first entry of a backup."""
 
     format: int
@@ -52,7 +52,7 @@ class Header(Record):
     domain: str
     hearth: str
     made_at: str
-    volumes: list[Volume]
+    volumes: list[ArchivedVolume]
 
     @property
     def prefixes(self) -> list[str]:
@@ -60,14 +60,14 @@ class Header(Record):
         return [f"{DATA}/{one.service}/{number}/" for number, one in enumerate(self.volumes)]
 
 
-class Entry(Record):
+class Entry(ArchiveRecord):
     """The content of one file; a folder has no digest."""
 
     size: int
     sha256: str
 
 
-class Findings(Record):
+class Findings(ArchiveRecord):
     """SQLite's verdict on each copied database; what was found damaged, and what was left out."""
 
     integrity: dict[str, str] = {}
@@ -75,7 +75,7 @@ class Findings(Record):
     left_out: list[str]
 
 
-class Report(Findings):
+class BackupReport(Findings):
     """What `inside.py` reports of a folder; it comes from an instance, so it is checked."""
 
     began: float
@@ -211,7 +211,7 @@ class Writer:
         """Add a small file of our own."""
         self.add(name, *small_file(name, content))
 
-    def add_report(self, base: str, report: Report) -> None:
+    def add_report(self, base: str, report: BackupReport) -> None:
         """Note a report's findings on the entries below `base`, which are written already."""
         for name in report.integrity:
             if f"{base}{name}" not in self.manifest.entries:

@@ -1,5 +1,6 @@
 """Make a backup: all data and secrets of a house in one encrypted file, or no file at all."""
 
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from hearth.backup import BackupError, age
 from hearth.backup.agent import DataFolder
@@ -18,10 +19,10 @@ from hearth.backup.archive import (
     FORMAT,
     HEADER,
     VAULT,
+    ArchivedVolume,
+    BackupReport,
     Header,
     Manifest,
-    Report,
-    Volume,
     Writer,
 )
 from hearth.files import sync_folder, write_atomic
@@ -81,11 +82,21 @@ def made_at(backup: Path) -> datetime:
     return datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
 
 
-def note_size(backup: Path, size: int, state: Path = STATE) -> None:
-    """Note the size of the last backup, by which `fault` finds one that was cut off since."""
+def note_made(backup: Path, state: Path = STATE) -> None:
+    """Note the size and the digest of the last backup, by which later damage is found.
+
+    Raises:
+        BackupError: it cannot be read back.
+    """
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    text = json.dumps({"name": backup.name, "bytes": size})
-    write_atomic(state / _LAST, text.encode(), 0o600)
+    try:
+        with backup.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            noted = {"name": backup.name, "bytes": stream.tell(), "sha256": digest}
+    except OSError as error:
+        why = f"{error.strerror}: check its disk, and make another"
+        raise BackupError(f"{backup} was made and cannot be read: {why}") from None
+    write_atomic(state / _LAST, json.dumps(noted).encode(), 0o600)
 
 
 def fault(backup: Path, state: Path = STATE) -> str:
@@ -93,12 +104,35 @@ def fault(backup: Path, state: Path = STATE) -> str:
     if found := age.fault(backup):
         return found
     try:
-        noted = json.loads((state / _LAST).read_text(encoding="utf-8"))
-        size, now = int(noted["bytes"]), backup.stat().st_size
-        known = noted["name"] == backup.name
+        size, now = int(_noted(backup, state)["bytes"]), backup.stat().st_size
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return f"it has {now:,} bytes, and had {size:,} when made" if known and size != now else ""
+    return "" if size == now else f"it has {now:,} bytes, and had {size:,} when made"
+
+
+def damage(backup: Path, state: Path = STATE) -> str | None:
+    """Read a whole backup; return what differs from when it was made, None if that is not known.
+
+    It takes seconds for each gigabyte.
+    """
+    try:
+        known = str(_noted(backup, state)["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    try:
+        with backup.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    return "" if digest == known else "its content is not what it was when made"
+
+
+def _noted(backup: Path, state: Path) -> dict[str, Any]:
+    """Return what was noted of this backup; KeyError if the last one is another."""
+    noted = json.loads((state / _LAST).read_text(encoding="utf-8"))
+    if noted["name"] != backup.name:
+        raise KeyError(backup.name)
+    return dict(noted)
 
 
 def rotate(newest: Path, house: str, keep: int) -> list[Path]:
@@ -157,7 +191,7 @@ def _write(
         hearth=subject.version,
         made_at=now.isoformat(timespec="seconds"),
         volumes=[
-            Volume(service=folder.service, path=folder.path, copy_as=folder.copy_as)
+            ArchivedVolume(service=folder.service, path=folder.path, copy_as=folder.copy_as)
             for folder in subject.folders
         ],
     )
@@ -176,9 +210,9 @@ def _write(
         return writer.end(), began
 
 
-def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
+def _add_folder(writer: Writer, base: str, folder: DataFolder) -> BackupReport:
     """Copy one folder from the tar that its instance writes."""
-    report: Report | None = None
+    report: BackupReport | None = None
     with folder.program("copy", folder.copy_as) as child:
         child.close()
         try:
@@ -186,7 +220,7 @@ def _add_folder(writer: Writer, base: str, folder: DataFolder) -> Report:
                 for info in tar:
                     content = tar.extractfile(info) if info.isreg() else None
                     if info.name == "report.json" and content and info.size < _REPORT_BYTES:
-                        report = Report.model_validate(json.load(content))
+                        report = BackupReport.model_validate(json.load(content))
                         continue
                     # The name comes from an instance; the writer validates all but its start.
                     start, _, name = info.name.partition("/")

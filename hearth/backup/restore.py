@@ -87,7 +87,7 @@ class Journal:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RestoreTarget:
     """The house that a backup is restored into, and what can be done to it."""
 
     domain: str
@@ -147,7 +147,7 @@ def read_backup(path: Path, identity: str) -> Contents:
 
 
 def restore_backup(
-    path: Path, identity: str, contents: Contents, target: Target, replace: bool, log: Log
+    path: Path, identity: str, contents: Contents, target: RestoreTarget, replace: bool, log: Log
 ) -> list[DataFolder]:
     """Restore a backup that `read_backup` has found whole; return the folders it filled.
 
@@ -191,7 +191,7 @@ class _Restore:
 
     contents: Contents
     folders: Sequence[DataFolder]
-    target: Target
+    target: RestoreTarget
     name: str
     log: Log
     changed: bool

@@ -63,20 +63,24 @@ def _task(given: str | None) -> str:
 def _print(updates: Iterator[Update]) -> list[dict[str, Any]]:
     """Print steps and answer as they come, and return the steps."""
     steps: list[dict[str, Any]] = []
-    before, begun = "", False
+    before, started = "", False
     for update in updates:
         if update.step:
             steps.append(update.step)
             line = one_line(update.step.get("text") or update.step.get("kind", ""))
-            # A run that waits repeats its step, and the answer follows the last one.
-            if line != before and update.step.get("kind") != "answer":
+            if started and update.step.get("kind") == "answer":
+                sys.stdout.write("\n")
+                sys.stdout.flush()
+                started = False
+            # A run that waits repeats its step.
+            if line != before:
                 err.print(line, markup=False, style="dim")
             before = line
         if update.text:
-            begun = True
+            started = True
             sys.stdout.write(_printable(update.text))
             sys.stdout.flush()
-    if begun:
+    if started:
         sys.stdout.write("\n")
     return steps
 

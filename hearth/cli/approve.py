@@ -1,12 +1,13 @@
 """`hearth approve`: see what agents propose, decide, and carry it out."""
 
+import contextlib
 import io
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from hearth.approvals import ApprovalError, ask
-from hearth.approvals.carry_out import Tools, carry_out
+from hearth.approvals.carry_out import Tools, execute_proposal
 from hearth.approvals.characters import visible
 from hearth.approvals.overlay import Preview
 from hearth.approvals.people import CODE_S, People
@@ -24,11 +25,12 @@ from hearth.approvals.store import Entry, Store
 from hearth.approvals.unit import execute_apart
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, show, show_or_print, table, waiting
-from hearth.doctor.watch import read_house
-from hearth.machine import runs
+from hearth.doctor.watch import WatchError, read_house
+from hearth.machine import engine, runs
 from hearth.paths import HOUSE_FILE, RECEIPT_FOLDER
 from hearth.project import Project, current
 from hearth.smoke.history import write
+from hearth.smoke.receipt import collected
 from hearth.smoke.receipt import run as run_smoke_tests
 
 _ENDS = ("done", "failed", "taken_back", "void", "expired")
@@ -91,7 +93,7 @@ def _list(entries: Sequence[Entry], as_json: bool) -> None:
             one.proposal.id,
             Text(one.state.replace("_", " "), _COLOURS.get(one.state, "")),
             _age(one.proposal),
-            one.proposal.who.consumer,
+            Text(visible(one.proposal.who.asker)),
             Text(visible(one.proposal.summary)),
         )
         for one in entries
@@ -119,7 +121,7 @@ def _age(proposal: Proposal) -> str:
 
 def _decide(store: Store, id_: str, refuse: bool, only_show: bool, as_json: bool) -> None:
     entry = store.read(id_)
-    show_or_print(as_json, as_data(entry), view(entry))
+    show_or_print(as_json, as_data(entry), view(entry, _chats()))
     if only_show or as_json:
         return
     by = f"{os.environ.get('SUDO_USER') or 'root'}, on the terminal"
@@ -151,13 +153,22 @@ def _follow(store: Store, id_: str) -> None:
     show(Text(f"done: {entry.text}", "green"))
 
 
-def view(entry: Entry) -> RenderableType:
+def _chats() -> dict[str, str]:
+    """Return the sites of chats; none where the house is not known."""
+    with contextlib.suppress(WatchError):
+        return read_house(HOUSE_FILE).chat_sites
+    return {}
+
+
+def view(entry: Entry, chats: Mapping[str, str]) -> RenderableType:
     """Return a proposal for a terminal; text of agents is never read as markup or commands."""
     one = entry.proposal
+    chat = one.who.chat_at(chats)
     lines: list[RenderableType] = [
         Text(visible(one.summary), "bold"),
         Text(f"state     {entry.state.replace('_', ' ')}  {visible(entry.text)}"),
         Text(f"asked by  {visible(_who(one))}"),
+        *([Text(f"chat      {chat}")] if chat else []),
         Text(f"expires   {time.strftime('%T', time.localtime(one.expires))}"),
         Text(f"digest    {entry.digest}"),
         Text(f"verb      {one.verb}"),
@@ -182,7 +193,7 @@ def _who(one: Proposal) -> str:
     says = [
         f"{key} {value}" for key in ("agent", "run", "chat") if (value := getattr(one.who, key))
     ]
-    return f"{one.who.consumer} (it says: {', '.join(says)})" if says else one.who.consumer
+    return f"{one.who.asker} (it says: {', '.join(says)})" if says else one.who.asker
 
 
 def _section(section: Section) -> list[Text]:
@@ -211,36 +222,44 @@ def _ask() -> None:
     except Exception as error:
         if not type(error).__module__.startswith("hearth"):
             raise
-        print_json({"refused": str(error)})
+        # The words of a preview's tasks, and of the engine, are others' words.
+        outside = not isinstance(error, ApprovalError) or error.outside
+        print_json({"refused": str(error), "outside": outside})
         return
     print_json({"id": made.id, "summary": made.summary, "expires": made.expires})
 
 
-def _preview(project: Project, other: Project) -> Preview:
-    """Run the playbook in check mode with another inventory."""
+def _preview(project: Project, other: Project, words: Sequence[str]) -> Preview:
+    """Run the playbook in check mode with another inventory, and find the tests that decide."""
     if run := runs.active():
         raise ApprovalError(f"a run changes the house now, ask again after its end: {run}")
+    tests = collected(other, "home", words) if words else []
+    if words and not tests:
+        # A red end would be certain, and nobody would know why.
+        raise ApprovalError(f"no smoke test has one of these in its name: {', '.join(words)}")
     console = Console(file=io.StringIO(), width=200, highlight=False)
     steps = playbook.run(project, console, ("--check", "--diff"), described_by=other)
     made = [f"{name} is made" for name in sorted({*steps.planned})]
     lines = [f"{steps.total('changed')} tasks would change something", *made, *steps.changes]
     log = steps.log.read_text(encoding="utf-8", errors="replace")
-    return Preview(steps.total("changed"), "\n".join(lines), "".join(_DIFF.findall(log)).strip())
+    diff = "".join(_DIFF.findall(log)).strip()
+    return Preview(steps.total("changed"), "\n".join(lines), diff, tests)
 
 
 def _execute(id_: str) -> str:
     project = current()
 
-    def converge() -> None:
+    def converge(without_data: Sequence[str]) -> None:
         end = time.monotonic() + _BUSY_S
         # A person's run comes first; with the approved files it does no harm.
         while (run := runs.active()) and time.monotonic() < end:
             note(f"waiting for another run to finish: {run}")
             time.sleep(_POLL_S * 5)
-        playbook.run(project, err)
+        data = json.dumps({"instances_remove_data": [*without_data]})
+        playbook.run(project, err, ("-e", data) if without_data else ())
 
-    tools = Tools(project.house, converge, partial(_verify, project))
-    return carry_out(Store(), id_, read_house(HOUSE_FILE), project, tools)
+    tools = Tools(project.house, converge, partial(_verify, project), engine.names_of_volumes)
+    return execute_proposal(Store(), id_, read_house(HOUSE_FILE), project, tools)
 
 
 def _verify(project: Project, words: Sequence[str]) -> str:

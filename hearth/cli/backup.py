@@ -11,7 +11,7 @@ from hearth.backup import BackupError, age
 from hearth.backup import restore as restoring
 from hearth.backup.agent import DataFolder, data_folders
 from hearth.backup.archive import Contents, Manifest
-from hearth.backup.create import STATE, Subject, create_backup, note_size, rotate
+from hearth.backup.create import STATE, Subject, create_backup, note_made, rotate
 from hearth.catalogue.house import House
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, note, print_json, read_hidden, show, step
@@ -54,7 +54,7 @@ def make_backup(
     with locked(LOCK, within_s=1):
         restoring.Journal(STATE, project.vault).refuse_unfinished()
         made = create_backup(subject, folder, step)
-        note_size(made.path, made.size, STATE)
+        note_made(made.path, STATE)
         # A backup with a damaged database must not replace one with a readable database.
         old = rotate(made.path, house.machine.name, settings.keep) if made.good and not to else []
     if as_json:
@@ -145,9 +145,9 @@ def _subject(project: Project, house: House) -> Subject:
     )
 
 
-def _target(project: Project) -> restoring.Target:
+def _target(project: Project) -> restoring.RestoreTarget:
     house = project.house()
-    return restoring.Target(
+    return restoring.RestoreTarget(
         domain=house.machine.domain,
         folders=data_folders(house),
         vault=project.vault,

@@ -27,8 +27,8 @@ from hearth.bench import llm as llm_bench
 from hearth.bench.agents import run as agents_run
 from hearth.bench.agents import tasks as agent_tasks
 from hearth.bench.agents import view as agents_view
-from hearth.bench.agents.choose import choose
-from hearth.bench.session import Plan, Session, measure
+from hearth.bench.agents.choose import select_models
+from hearth.bench.session import BenchPlan, Session, measure
 from hearth.bench.session import Progress as ShowProgress
 from hearth.bench.stt import run as stt_run
 from hearth.bench.stt import view as stt_view
@@ -155,17 +155,19 @@ def bench_agents(
 ) -> None:
     """Find out which model can be trusted with tools: 50 tasks with the house's own.
 
-    Each is scored: the right tool, the right arguments, no call where none is due. No tool is
-    called in fact. A run that was interrupted goes on where it ended. The results are in
+    Each is scored: the right tool, the right arguments, no call where none is expected. No tool is
+    actually called. A run that was interrupted continues where it ended. The results are in
     /var/lib/hearth/receipt/bench-agents.json. Exit code 1 when no model can be trusted.
 
     Example: hearth bench agents --model qwen3.5 --model llama3.1
     """
     project = current()
-    house, tasks = project.house(), agent_tasks.tasks()
+    house, tasks = project.house(), agent_tasks.all_tasks()
     orchestrator = house.aliases.get("orchestrator")
     level = thinking.value if thinking else orchestrator.thinking if orchestrator else "off"
-    chosen, skipped = choose(house, status.models(house), model or (), cloud=cloud, thinking=level)
+    chosen, skipped = select_models(
+        house, status.models(house), model or (), cloud=cloud, thinking=level
+    )
     if not chosen:
         reasons = "; ".join(f"{name}: {why}" for name, why in skipped.items())
         raise ClientError(f"there is no model to measure: {reasons or 'none calls tools'}")
@@ -175,6 +177,7 @@ def bench_agents(
         agents_run.FORM, plan, datetime.now(UTC).isoformat(timespec="seconds")
     )
     report.skipped = skipped
+    report.scores = agents_run.earlier_scores(path, plan)
     key = project.vault.get(VERIFIER)
 
     async def work(progress: ShowProgress) -> agents_run.AgentsReport:
@@ -184,8 +187,12 @@ def bench_agents(
             return await bench.run(chosen)
 
     _run(work)
+    # A model that was given up says nothing about itself.
+    scores = [agents_view.score(one, tasks) for one in report.models.values()]
+    report.scores |= {one.model: agents_view.summary(one) for one in scores if not one.stopped}
+    agents_run.keep(report, path)
     content = agents_view.document(report, tasks, house.models)
-    show_or_print(as_json, content, agents_view.view(report, tasks, house.models))
+    show_or_print(as_json, content, agents_view.tables(report, tasks, house.models))
     raise typer.Exit(0 if content["best"] else 1)
 
 
@@ -270,10 +277,6 @@ def bench_tts(
         str | None, typer.Option(help="A voice there, if it has others.")
     ] = None,
     against_key_env: KeyEnv = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="A command like `python -m hearth_kokoro.baseline --model ...`."),
-    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="About a minute, not a quarter of an hour.")
     ] = False,
@@ -298,7 +301,7 @@ def bench_tts(
         named = against, against_model, against_key_env, against_voice
         servers.append(_server("tts", "other", *named))
     plan = replace(plan, runs=runs or plan.runs, parts=parts, voices=voices)
-    _speech("tts", plan, servers, baseline, out, as_json)
+    _speech("tts", plan, servers, out, as_json)
 
 
 @app.command("stt")
@@ -309,10 +312,6 @@ def bench_stt(
     against: Against = None,
     against_model: ServerModel = "whisper-1",
     against_key_env: KeyEnv = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(help="A command like `python -m hearth.bench.whisper_baseline --model ...`."),
-    ] = None,
     spoken: Annotated[
         Path | None, typer.Option(help="A folder of recordings for wer: a.wav with a.txt.")
     ] = None,
@@ -327,8 +326,8 @@ def bench_stt(
     """Measure how soon after the last word its text arrives, and what that costs.
 
     The end of speech is the last sample above -40 dBFS of a recording that is spoken in real
-    time. The part memory runs only when it is named. Exit code 1 when a target is missed. The
-    JSON follows the schema docs/schema/bench-stt.json.
+    time. Exit code 1 when a target is missed. The JSON follows the schema
+    docs/schema/bench-stt.json.
 
     Example: hearth bench stt --quick --out results
     """
@@ -336,9 +335,9 @@ def bench_stt(
     servers = [_server("stt", "server", server, model, key_env)]
     if against:
         servers.append(_server("stt", "other", against, against_model, against_key_env))
-    parts = _in_order(stt_run.PARTS, only or stt_run.USUAL)
+    parts = _in_order(stt_run.PARTS, only or stt_run.PARTS)
     plan = replace(plan, runs=runs or plan.runs, parts=parts, spoken=spoken)
-    _speech("stt", plan, servers, baseline, out, as_json)
+    _speech("stt", plan, servers, out, as_json)
 
 
 def _in_order(parts: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -377,9 +376,8 @@ def _through_caddy(service: Service, model: str) -> Endpoint | None:
 
 def _speech(
     name: str,
-    plan: Plan,
+    plan: BenchPlan,
     servers: Sequence[Measured],
-    command: str | None,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -389,9 +387,7 @@ def _speech(
     service, more = services[0], dict[str, Any]()
     if service and service in services[1:]:
         raise typer.BadParameter(f"--against {service.name}: {_OTHERS}")
-    if argv := shlex.split(command or ""):
-        more = {"baseline": lambda status: baselines.by_command(argv), "how": baselines.BY_COMMAND}
-    elif service:
+    if service:
         command_of, how = kind.in_house
         more = {"baseline": baselines.in_service(service, command_of), "how": how}
     if service and kind is tts_run.TtsSession:

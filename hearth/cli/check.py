@@ -5,6 +5,7 @@ import typer
 from hearth.catalogue import CatalogueError
 from hearth.cli.console import AsJson, note, print_json, show
 from hearth.project import current
+from hearth.render.agents import notes_on_trust
 
 
 def check_inventory(as_json: AsJson = False) -> None:
@@ -27,6 +28,7 @@ def check_inventory(as_json: AsJson = False) -> None:
             notes.append(f"{alias.name} is not offered: {alias.reason}")
             continue
         notes += [f"{alias.name} leaves out {n}: {reason}" for n, reason in alias.dropped.items()]
+    notes += notes_on_trust(house)
     if as_json:
         print_json({"good": True, "problems": [], "notes": notes})
         return

@@ -29,7 +29,7 @@ _HEALED_S, _LOOK_AGAIN_S = 120, 3
 def examine_house(
     mend: Annotated[
         bool,
-        typer.Option("--fix", help="Heal what can be healed safely, each after a question."),
+        typer.Option("--fix", help="Apply the safe fixes, asking before each."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --fix: do not ask.")] = False,
     only: Annotated[
@@ -106,7 +106,7 @@ def _finding(key: str, evidence: str) -> Finding:
 def _view(found: Sequence[Finding]) -> RenderableType:
     """Return the findings for a terminal."""
     if not found:
-        return Text("no findings: the house is well", style="green")
+        return Text("no findings", style="green")
     blocks: list[RenderableType] = []
     for one in found:
         head = Text(one.kind.name, style=_COLOURS[one.kind.severity])
@@ -169,7 +169,7 @@ def pack_support(
         Path | None, typer.Option("--to", metavar="FILE", help="Where to write the archive.")
     ] = None,
 ) -> None:
-    """Pack what a helper needs into one archive, without any secret.
+    """Collect diagnostics for support in one archive, without any secret.
 
     It holds the last receipts, states, findings, versions, the end of each journal, the rendered
     configuration and the inventory. Look through it before you hand it on.

@@ -11,8 +11,7 @@ from hearth.cli.console import AsJson, err, known, show_or_print, table
 from hearth.project import current
 from hearth.sources import Store
 from hearth.sources.download import manifest_digest
-from hearth.sources.lock import Locked, State, record_manifest
-from hearth.sources.lock import lock as lock_sources
+from hearth.sources.lock import Locked, State, lock_sources, record_manifest
 
 
 def lock_all(

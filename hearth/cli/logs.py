@@ -38,7 +38,7 @@ def show_logs(
         for line in systemd.journal(instance, owner.unit, lines):
             typer.echo(line)
         return
-    _exec(instance, [*systemd.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
+    run_instead(instance, [*systemd.journal_argv(owner.unit), "--follow", f"--lines={lines}"])
 
 
 def open_shell(service: Name) -> None:
@@ -52,7 +52,7 @@ def open_shell(service: Name) -> None:
         raise typer.BadParameter(
             f"{service} runs on this machine itself, where you have a shell already"
         )
-    _exec(instance, ["/bin/bash", "-l"])
+    run_instead(instance, ["/bin/bash", "-l"])
 
 
 def _instance(owner: Service | Part) -> str | None:
@@ -65,7 +65,7 @@ def _instance(owner: Service | Part) -> str | None:
     return owner.instance
 
 
-def _exec(instance: str | None, argv: list[str]) -> None:
+def run_instead(instance: str | None, argv: list[str]) -> None:
     """Replace this process by a command; with one terminal `incus exec` loses no output."""
     if instance is not None:
         incus = shutil.which("incus")

@@ -11,7 +11,7 @@ from hearth.cli.console import AsJson, note, print_json, show, show_or_print, ta
 from hearth.cli.verify import view
 from hearth.smoke.history import History, find, read_history
 from hearth.smoke.receipt import Figure, number
-from hearth.smoke.trend import Change, Difference, difference, trends
+from hearth.smoke.trend import FigureChange, ReceiptDifference, difference, trends
 
 app = typer.Typer(name="receipt", invoke_without_command=True)
 Which = Annotated[
@@ -110,7 +110,7 @@ def _history() -> History:
     return history
 
 
-def _view(found: Difference, everything: bool) -> list[RenderableType]:
+def _view(found: ReceiptDifference, everything: bool) -> list[RenderableType]:
     blocks: list[RenderableType] = [Text(line, style="yellow") for line in found.warnings]
     shown = [one for one in found.figures if everything or _is_news(one)]
     if shown:
@@ -126,12 +126,12 @@ def _view(found: Difference, everything: bool) -> list[RenderableType]:
     return [*blocks, "", Text(text, style=colour)]
 
 
-def _is_news(one: Change) -> bool:
+def _is_news(one: FigureChange) -> bool:
     # A figure that is neither good nor bad is no news by itself.
     return one.judgement in ("worse", "better") or one.why.startswith(("other", "only"))
 
 
-def _row(one: Change) -> Iterable[RenderableType]:
+def _row(one: FigureChange) -> Iterable[RenderableType]:
     margin = "" if one.margin is None else f"± {number(one.margin)}"
     word = Text("as before" if one.judgement == "usual" else one.judgement, _COLOURS[one.judgement])
     return one.name, _value(one.a), _value(one.b), one.unit, word, margin, one.why
@@ -141,5 +141,5 @@ def _value(figure: Figure | None) -> str:
     return "-" if figure is None else f"{number(figure.median)} (n={figure.n})"
 
 
-def _count(figures: Sequence[Change], judgement: str) -> int:
+def _count(figures: Sequence[FigureChange], judgement: str) -> int:
     return sum(one.judgement == judgement for one in figures)

@@ -50,7 +50,7 @@ def remove_service(
     name = service.replace("-", "_")
     if name in house.parts:
         raise typer.BadParameter(
-            f"{name} is a part of this house: it goes with what needs it, or with --all"
+            f"{name} is a part of this house: it is removed with what needs it, or by --all"
         )
     known("service", name, project.catalogue().services)
     _refuse_needed(house, name)
@@ -88,34 +88,34 @@ def _refuse_needed(house: House, name: str) -> None:
 
 
 def _describe(house: House, name: str, data: bool, secrets: Collection[str] | None) -> None:
-    """Show what goes and what stays; `secrets` are the existing ones, None if unknown."""
+    """Show what is removed and what is kept; `secrets` are the existing ones, None if unknown."""
     service = house.services.get(name) or house.removed.get(name)
-    show(f"goes    {name}: its instance, its programs, and its entries elsewhere")
+    show(f"remove  {name}: its instance, its programs, and its entries in other files")
     if service is None:
         return
     for site in service.sites:
-        show(f"goes    https://{site.fqdn}")
+        show(f"remove  https://{site.fqdn}")
     owned = {**service.secrets, f"consumer_{name}": "random"}
     kept = {key: kind for key, kind in house.secrets.items() if key not in owned}
     without = replace(house, removed={**house.removed, name: service}, secrets=kept)
     going = forgotten_secrets(without, [name] if data else [])
     for secret in sorted(owned if secrets is None else owned.keys() & {*secrets}):
-        show(f"{'goes ' if secret in going else 'stays'}   secret {secret}")
+        show(f"{'remove' if secret in going else 'keep  '}  secret {secret}")
     for volume in service.volumes:
         if volume.from_folder:
-            show(f"stays   {volume.from_folder}: your own folder")
+            show(f"keep    {volume.from_folder}: your own folder")
         elif data:
-            show(f"[red]goes[/red]    data in {volume.path}, for ever")
+            show(f"[red]remove[/red]  data in {volume.path}, for ever")
         else:
-            show(f"stays   data in {volume.path} (deleted with --data)")
+            show(f"keep    data in {volume.path} (deleted with --data)")
 
 
 def _remove_all(project: Project, data: bool, yes: bool) -> None:
     found = _plan(project, data)
     for trace in found.goes:
-        show(f"goes    {trace.what}")
+        show(f"remove  {trace.what}")
     for line in found.stays:
-        show(f"stays   {line}")
+        show(f"keep    {line}")
     if not found.goes:
         show("nothing of Hearth is left here")
         return
@@ -131,7 +131,7 @@ def _remove_all(project: Project, data: bool, yes: bool) -> None:
     show("[green]removed[/green]")
 
 
-def _plan(project: Project, data: bool) -> whole_house.Plan:
+def _plan(project: Project, data: bool) -> whole_house.RemovalPlan:
     with _explained("Incus or this machine cannot be read", "see `journalctl -u incus`"):
         return whole_house.plan_removal(project, data)
 

@@ -1,8 +1,6 @@
 """`hearth sandbox`: try anything in a disposable copy of a service."""
 
 import dataclasses
-import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -23,6 +21,7 @@ from hearth.cli.console import (
     table,
     waiting,
 )
+from hearth.cli.logs import run_instead
 from hearth.cli.status import time_text
 from hearth.machine.engine import EngineError
 from hearth.project import current
@@ -70,7 +69,7 @@ def create(
 ) -> None:
     """Create a sandbox: a copy of a service's instance, without its secrets and its data.
 
-    It reaches nothing, and nothing but these commands reaches it. There are at most eight.
+    It has no network access; only these commands can reach it. There are at most eight.
 
     Example: hearth sandbox create kokoro
     """
@@ -222,11 +221,7 @@ def shell(name: Name) -> None:
     Example: hearth sandbox shell sb-0a1b2c3d
     """
     lifecycle.find_sandbox(name)
-    incus = shutil.which("incus")
-    if incus is None:
-        raise SandboxError("incus is not installed: run this on the machine of the house")
-    sys.stdout.flush()
-    os.execv(incus, [incus, "exec", name, "--", "/bin/bash", "-l"])  # noqa: S606 - no shell
+    run_instead(name, ["/bin/bash", "-l"])
 
 
 @app.command("guard", hidden=True)

@@ -14,7 +14,8 @@ from rich.text import Text
 from hearth import status as live
 from hearth.cli.console import AsJson, show_or_print, table
 from hearth.clients import ClientError
-from hearth.clients.loaded import LoadedModel, loaded, unload
+from hearth.clients.canary import Work
+from hearth.clients.loaded import LoadedModel, loaded_models, unload
 from hearth.clients.models import (
     CLOUD,
     FAILED,
@@ -26,6 +27,7 @@ from hearth.clients.models import (
     UNUSABLE,
     ModelState,
     Overview,
+    without,
 )
 from hearth.paths import ROOT_CERTIFICATE
 from hearth.project import current
@@ -49,7 +51,7 @@ def show_status(as_json: AsJson = False) -> None:
         (
             "●" if row.up else "○",
             row.name,
-            Text(row.text),
+            Text(f"{row.text}{_worked(report.worked.get(row.name))}"),
             time_text(time.time() - row.since) if row.since else "",
             f"{row.memory_bytes / 2**20:.0f} MiB" if row.memory_bytes else "",
         )
@@ -68,6 +70,11 @@ def show_status(as_json: AsJson = False) -> None:
     raise typer.Exit(0 if report.good else 1)
 
 
+def _worked(last: Work | None) -> str:
+    """Return when a service last did real work, to follow its state."""
+    return f"; {last.verb} {time_text(time.time() - last.at)} ago" if last else ""
+
+
 models = typer.Typer(name="models")
 
 
@@ -81,13 +88,15 @@ def show_models(context: typer.Context, as_json: AsJson = False) -> None:
         return
     house = current().house()
     overview = live.models(house)
-    in_memory: list[LoadedModel] = []
+    in_memory, down = list[LoadedModel](), set[str]()
     for service in house.offering("loaded_models"):
         try:
-            in_memory += loaded(service)
+            in_memory += loaded_models(service)
         except ClientError as error:
             # Why it does not answer is for `hearth status`.
+            down.add(service.name)
             overview = replace(overview, notes=(*overview.notes, f"{service.name}: {error}"))
+    overview = without(overview, house, down)
     document = {**overview.as_json(), "loaded": [asdict(model) for model in in_memory]}
     show_or_print(as_json, document, Group(overview_table(overview), *memory_table(in_memory)))
 

@@ -15,12 +15,11 @@ from pylxd import Client
 from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.house import House, Part, Service
 from hearth.machine.environment import UNITS
-from hearth.paths import DOWNLOADS, PROGRAMS
+from hearth.paths import DOWNLOADS, PROGRAMS, SITE_CERTIFICATES
 from hearth.remove import RemoveError, Trace, incus
 from hearth.remove.whole_house import drop_unit
 from hearth.yaml_edit import EditError, set_in_file
 
-CERTIFICATES = Path("/var/lib/hearth/caddy")
 FILE = Path("local/services.yml")
 # One empty file for each program and service that uses it: a kill cannot leave half an entry.
 CLAIMS = Path("/var/lib/hearth/wanted")
@@ -45,7 +44,7 @@ def unused_parts(house: House, root: Path = Path("/")) -> list[Trace]:
     return found
 
 
-def certificates(house: House, store: Path = CERTIFICATES) -> list[Trace]:
+def certificates(house: House, store: Path = SITE_CERTIFICATES) -> list[Trace]:
     """List the certificates of names that no longer exist; Caddy would only let them expire."""
     gone: list[Service | Part] = [*house.removed.values(), *house.unused_parts.values()]
     names = {site.fqdn for owner in gone for site in owner.sites}

@@ -68,14 +68,14 @@ _NEEDED_BY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RemovalPlan:
     """Everything that goes, in order, and everything that stays, each with its reason."""
 
     goes: list[Trace] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
 
 
-def plan_removal(project: Project, data: bool) -> Plan:
+def plan_removal(project: Project, data: bool) -> RemovalPlan:
     """Return what would go; nothing is changed."""
     seen = before.read_record()
     client = incus.connect()
@@ -104,7 +104,7 @@ def plan_removal(project: Project, data: bool) -> Plan:
     goes += _record(keep=bool(volumes or others or left.stays or kernel))
     if goes:
         goes.append(Trace("the state of units in systemd", reload_units))
-    return Plan(goes, stays + _on_purpose(project, data))
+    return RemovalPlan(goes, stays + _on_purpose(project, data))
 
 
 def _leftovers(going: tuple[str, ...], seen: Before) -> Iterator[Trace]:
@@ -349,8 +349,8 @@ def _recorded(root: Path) -> list[Path]:
         except (ValueError, KeyError):
             continue
     # Units and users have functions of their own.
-    elsewhere = (root / UNITS, root / "etc/sysusers.d")
-    return sorted(path for path in found if path.parent not in elsewhere)
+    others = (root / UNITS, root / "etc/sysusers.d")
+    return sorted(path for path in found if path.parent not in others)
 
 
 def _loaded() -> set[str]:

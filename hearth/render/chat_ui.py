@@ -147,8 +147,9 @@ def chat_settings(
     # The first is the gateway: with this header it shows which model wrote an answer.
     configs = {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
     if agents := _needed(house, service, "agents"):
-        # A run that waits for a person is found again by its chat. Nothing else about the person.
-        configs[str(len(connections))] = {"headers": {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"}}
+        # A run that waits is found again by its chat, and the one who approves sees who asked.
+        headers = {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}", "X-OpenWebUI-User-Name": "{{USER_NAME}}"}
+        configs[str(len(connections))] = {"headers": headers}
         connections.append((f"{agents.url}/v1", "gateway_key"))
     fixed = {
         **FIXED,

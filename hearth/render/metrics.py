@@ -136,28 +136,51 @@ _SEEN: Mapping[str, tuple[str, str]] = {
 }
 
 
-def alert_rules(house: House, kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the rules for alerts: one for each kind of error.
+# A warning waits for a person; most end by themselves or by that person's own work before that.
+_WARNING, _STANDS, _EVALUATED = "warning", "1h", "60s"
+# A check that fails once does not start the hour again.
+_GAP = "2m"
 
-    `kinds` has the title, the remedy (`todo`) and the page of each kind of finding by its name.
+
+def alert_rules(house: House, kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the rules for alerts: one for each kind of finding.
+
+    `kinds` has the severity, the title, the remedy (`todo`) and the page of each by its name.
     """
     record = {"record": _RUN, "expr": _RUN_EXPRESSION}
-    rules = [_alert(house, name, kind) for name, kind in kinds.items()]
-    return {"groups": [{"name": "hearth", "rules": [record, *rules]}]}
+    errors, warnings = list[dict[str, Any]](), list[dict[str, Any]]()
+    for name, kind in kinds.items():
+        if kind["severity"] == _WARNING:
+            found = f'max by (about) (max_over_time(hearth_finding{{name="{name}"}}[{_GAP}]))'
+            warnings.append(_alert(house, name, kind, found, _STANDS))
+        else:
+            errors.append(_error(house, name, kind))
+    return {
+        "groups": [
+            {"name": "hearth", "rules": [record, *errors]},
+            {"name": "hearth warnings", "interval": _EVALUATED, "rules": warnings},
+        ]
+    }
 
 
-def _alert(house: House, name: str, kind: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one rule. During a run nothing new fires, and what fired before goes on."""
+def _error(house: House, name: str, kind: Mapping[str, Any]) -> dict[str, Any]:
     found = f'max by (about) (hearth_finding{{name="{name}"}})'
     seen, wait = _SEEN.get(name, ("", "15s"))
     names = "|".join([*house.services, *house.parts])
     expr = f"({found} or {seen.replace(_NAMES, names)})" if seen else found
+    return _alert(house, name, kind, expr, wait)
+
+
+def _alert(
+    house: House, name: str, kind: Mapping[str, Any], expr: str, wait: str
+) -> dict[str, Any]:
+    """Return one rule. During a run nothing new fires, and what fired before goes on."""
     firing = f'ALERTS{{alertname="{name}",alertstate="firing"}}'
     return {
         "alert": name,
         "expr": f"{expr} unless on() {_RUN} or ({expr} and on(about) {firing})",
         "for": wait,
-        "labels": {"severity": "error"},
+        "labels": {"severity": kind["severity"]},
         "annotations": {
             "title": kind["title"],
             # ntfy accepts 4 kB for the whole message.
@@ -183,6 +206,7 @@ _TEXT = (
     "{{ .Labels.about }}\n{{ end }}{{ end }}\n"
     "{{ .CommonAnnotations.todo }}\n{{ .CommonAnnotations.link }}\n"
 )
+_PEOPLE, _CALMLY = "people", "people-calmly"
 MAIL_SECRET, WEBHOOK_SECRET = "alert_mail_password", "alert_webhook_url"
 
 
@@ -194,32 +218,56 @@ def alertmanager_config(
     Raises:
         MetricsError: a setting for e-mail is missing or unknown.
     """
-    webhooks = [_push(house.services[need], secrets) for need in service.needs]
-    if WEBHOOK_SECRET in service.secrets:
-        webhooks.append({"url_file": f"{secrets}/{WEBHOOK_SECRET}"})
-    receiver = {
-        "name": "people",
-        **({"webhook_configs": webhooks} if webhooks else {}),
-        **({"email_configs": [_email(service, email, secrets)]} if email else {}),
-    }
     return {
         "route": {
-            "receiver": receiver["name"],
+            "receiver": _PEOPLE,
             "group_by": ["alertname"],
             "group_wait": "10s",
             "group_interval": "30s",
             "repeat_interval": "24h",
+            "routes": [
+                {
+                    "matchers": [f'severity="{_WARNING}"'],
+                    "receiver": _CALMLY,
+                    "group_wait": "1m",
+                    "group_interval": "1h",
+                    "repeat_interval": "24h",
+                }
+            ],
         },
-        "receivers": [receiver],
+        "receivers": [
+            _receiver(house, service, email, secrets, _PEOPLE),
+            _receiver(house, service, email, secrets, _CALMLY, "low"),
+        ],
     }
 
 
-def _push(service: Service, secrets: str) -> dict[str, Any]:
+def _receiver(
+    house: House,
+    service: Service,
+    email: Mapping[str, Any],
+    secrets: str,
+    name: str,
+    priority: str = "",
+) -> dict[str, Any]:
+    webhooks = [_push(house.services[need], secrets, priority) for need in service.needs]
+    if WEBHOOK_SECRET in service.secrets:
+        webhooks.append({"url_file": f"{secrets}/{WEBHOOK_SECRET}"})
+    return {
+        "name": name,
+        **({"webhook_configs": webhooks} if webhooks else {}),
+        **({"email_configs": [_email(service, email, secrets)]} if email else {}),
+    }
+
+
+def _push(service: Service, secrets: str, priority: str) -> dict[str, Any]:
     """Return the receiver for a push service like ntfy, with one topic and one account."""
-    templates = f"template=yes&title={quote(_TITLE)}&message={quote(_MESSAGE)}"
+    options = f"template=yes&title={quote(_TITLE)}&message={quote(_MESSAGE)}"
+    # A phone shows one of low priority without a sound.
+    options += f"&priority={priority}" if priority else ""
     name, *_ = service.secrets
     return {
-        "url": f"{service.url}/house?{templates}",
+        "url": f"{service.url}/house?{options}",
         "max_alerts": _MOST_ALERTS,
         "http_config": {"basic_auth": {"username": "house", "password_file": f"{secrets}/{name}"}},
     }

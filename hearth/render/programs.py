@@ -42,7 +42,7 @@ class Program:
     """One program: its unit, files, folders and credentials, and when it is healthy."""
 
     name: str  # of the unit: without `.service`, or with another suffix, as `.timer`
-    # Fields of `Run`, or of `python_service` instead of a command; none: Debian's unit.
+    # Fields of `StartData`, or of `python_service` instead of a command; none: Debian's unit.
     run: Mapping[str, Any] = field(default_factory=dict)
     user: str | None = None  # system user to make; None: named like the program; "": none
     uid: int = 900  # fixed, so that its data outlive the instance; -1: any, on the machine

@@ -56,7 +56,7 @@ class UnitError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StartData:
     """How one program is started: everything that a role declares about it."""
 
     command: Sequence[str]
@@ -103,12 +103,12 @@ def systemd_unit(name: str, data: Mapping[str, Any]) -> str:
 
     Args:
         name: The unit's name without `.service`.
-        data: The fields of `Run`.
+        data: The fields of `StartData`.
 
     Raises:
         UnitError: An unknown field, an exception from a rule that is not there, an empty command.
     """
-    run = read_fields(Run, data, "start data", f"{name}: ")
+    run = read_fields(StartData, data, "start data", f"{name}: ")
     if not run.command or not run.command[0].startswith("/"):
         raise UnitError(f"{name}: command must start with the full path of a program")
     sections = {
@@ -129,7 +129,7 @@ def _line(name: str, key: str, value: str) -> str:
     return f"{key}: {value}" if key.startswith("#") else f"{key}={value}"
 
 
-def _unit_section(run: Run) -> list[tuple[str, str]]:
+def _unit_section(run: StartData) -> list[tuple[str, str]]:
     return [
         ("Description", run.summary.replace("%", "%%")),
         ("After", " ".join(["network.target", *run.after])),
@@ -144,7 +144,7 @@ def _lists(**settings: Iterable[str]) -> list[tuple[str, str]]:
     return [(key, line) for key, values in settings.items() if (line := " ".join(values))]
 
 
-def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
+def _service_section(name: str, run: StartData) -> list[tuple[str, str]]:
     life = [("Type", "exec"), ("Restart", "always")]
     if run.once:
         life = [("Type", "oneshot"), ("RemainAfterExit", "yes"), ("Restart", "on-failure")]
@@ -178,7 +178,7 @@ def _service_section(name: str, run: Run) -> list[tuple[str, str]]:
     ]
 
 
-def _hardening(name: str, run: Run) -> list[tuple[str, str]]:
+def _hardening(name: str, run: StartData) -> list[tuple[str, str]]:
     rules = dict(HARDENING)
     if run.capabilities:
         rules["CapabilityBoundingSet"] = rules["AmbientCapabilities"] = " ".join(run.capabilities)

@@ -275,7 +275,7 @@ def _check(argv: Sequence[str], timeout_s: float) -> None:
     if not argv or len(argv) > _MOST_WORDS or sum(map(len, argv)) > _WORDS_BYTES:
         raise SandboxError(f"a command has 1 to {_MOST_WORDS} words, and {_WORDS_BYTES} characters")
     if any("\0" in word for word in argv):
-        raise SandboxError("a word of a command has no NUL in it")
+        raise SandboxError("a command argument contains a NUL byte")
 
 
 def _collect(name: str, argv: Sequence[str], stdin: bytes, kept: Mapping[str, _Kept]) -> int:

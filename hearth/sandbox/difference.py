@@ -77,7 +77,7 @@ def compare_sandbox(name: str) -> Difference:
     """
     sandbox = find_sandbox(name, running=False)
     if not sandbox.service:
-        raise SandboxError(f"{name} is a copy of nothing: there is no original to compare with")
+        raise SandboxError(f"{name} was created empty: there is no original to compare with")
     roots = root_of(sandbox.service), root_of(name)
     since = Since(int(sandbox.made * 1e9), int(sandbox.ready * 1e9))
     found: Difference = bounded(name, lambda: compare_trees(*roots, since), WITHIN_S + 5)

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -38,9 +39,11 @@ _CREATION_S = 180.0
 _CALL_S = 30.0
 # Of a credential: enough to see whether it is a JSON object.
 _CREDENTIAL_BYTES = 64 * 1024
-_JOURNALS = "/var/log/journal"
-# Folders in a folder of credentials or journals.
-_DEPTH = 3
+# Where a program keeps words of people beside its data: logs, caches, and what it may write.
+_LEFT = ("/var/log/journal", "/var/cache", "/var/tmp", "/tmp")  # noqa: S108 - of the copy
+_UNITS = "/etc/systemd/system"
+# Folders in a folder of credentials or units, and of anything else that programs wrote.
+_DEPTH, _LEFT_DEPTH = 3, 32
 LIMITS = {
     "limits.memory": str(MEMORY_BYTES),
     "limits.memory.swap": "false",
@@ -305,6 +308,8 @@ def _make(
         _post(client, name, source, config, _devices(origin.devices))
         tell("replace its secrets")
         _replace_secrets(client, name)
+        tell("empty what its programs wrote")
+        _empty(client, name)
         folders = [volume.path for volume in service.volumes]
     # Several may have passed the first check at the same time.
     _refuse_ninth(client, name)
@@ -416,14 +421,30 @@ def _copy_data(client: Any, name: str, service: Service) -> list[str]:
 
 
 def _replace_secrets(client: Any, name: str) -> None:
-    """Give a stopped copy random credentials, so that its units start, and remove its journals."""
+    """Give a stopped copy random credentials, so that its units start."""
     for path in _files(client, name, CREDENTIALS_FOLDER):
         headers = {"X-Incus-type": "file", "X-Incus-mode": "0400"}
         headers |= {"X-Incus-uid": "0", "X-Incus-gid": "0", "X-Incus-write": "overwrite"}
         data = _stand_in(_start_of(client, name, path))
         client.api.instances[name].files.post(params={"path": path}, data=data, headers=headers)
-    for path in _files(client, name, _JOURNALS):
-        client.api.instances[name].files.delete(params={"path": path})
+
+
+def _empty(client: Any, name: str) -> None:
+    """Remove the files that programs wrote, with what people said, from a stopped copy."""
+    for folder in sorted({*_LEFT, *_writable(client, name)}):
+        for path in _files(client, name, folder, _LEFT_DEPTH):
+            client.api.instances[name].files.delete(params={"path": path})
+
+
+def _writable(client: Any, name: str) -> Iterator[str]:
+    """Yield the folders that the units of a copy may write; its data are not in it yet."""
+    for path in _files(client, name, _UNITS):
+        if not path.endswith((".service", ".conf")):
+            continue
+        for line in _start_of(client, name, path).decode(errors="replace").splitlines():
+            key, _, value = line.partition("=")
+            if key == "ReadWritePaths":
+                yield from (one.lstrip("+-").replace("%%", "%") for one in shlex.split(value))
 
 
 def _files(client: Any, name: str, folder: str, depth: int = _DEPTH) -> Iterator[str]:

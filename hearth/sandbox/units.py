@@ -11,7 +11,7 @@ _NOT_HARDENED = {"AmbientCapabilities", "ProtectProc", "ProcSubset", "PrivateMou
 _NOT_HARDENED |= {"MemoryDenyWriteExecute", "SystemCallFilter", "KeyringMode"}
 
 
-def units(root: str) -> dict[str, str]:
+def unit_files(root: str) -> dict[str, str]:
     """Write the service and the path unit, by file name; `root` is the project's folder."""
     rules = {name: value for name, value in HARDENING.items() if name not in _NOT_HARDENED}
     rules |= {

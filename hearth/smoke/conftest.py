@@ -57,6 +57,7 @@ ROWS: Mapping[str, list[Any]] = {
     "speech_server": offering("speech_stream"),
     "chat": offering("chat"),
     "listener": offering("transcription"),
+    "team": offering("agents"),
     "pipes": [service for service in LOCAL if "pipelines" in service.offers],
     "transcriber": [alias for alias in OFFERED if alias.kind == "transcribe"],
     "egress": list(HOUSE.egress),

@@ -155,8 +155,9 @@ def _is_empty(mark: pytest.Mark) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Announce the number of verdicts."""
-    _write(session.config, {"kind": "start", "tests": len(session.items)})
+    """Announce the number of verdicts, and what they are about."""
+    names = [" ".join(_name(item)).strip() for item in session.items]
+    _write(session.config, {"kind": "start", "tests": len(names), "names": names})
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -243,17 +244,23 @@ def _out_of_time(item: pytest.Item) -> str:
 def _verdict(
     item: pytest.Item, report: Any, error: object, journal: Mapping[str, Sequence[str]]
 ) -> dict[str, Any]:
-    name, _, about = item.name.partition("[")
+    promise, about = _name(item)
     return {
         "kind": "verdict",
-        "promise": _promise(name),
-        "about": about.removesuffix("]"),
+        "promise": promise,
+        "about": about,
         "outcome": report.outcome,
         "percent": getattr(report, "hearth_percent", None),
         "detail": "" if report.outcome == "passed" else _reason(report, error),
         "seconds": round(report.duration, 3),
         "journal": journal,
     }
+
+
+def _name(item: pytest.Item) -> tuple[str, str]:
+    """Return what a test promises, and about which part of the house."""
+    name, _, about = item.name.partition("[")
+    return _promise(name), about.removesuffix("]")
 
 
 def _promise(name: str) -> str:

@@ -23,7 +23,7 @@ from hearth.machine import bandwidth, facts
 from hearth.machine.facts import MachineInfo
 from hearth.paths import RECEIPT_FOLDER
 from hearth.project import Project
-from hearth.smoke.drill.cases import SLOW, Row
+from hearth.smoke.drill.cases import SLOW, DrillRow
 from hearth.sources.lock import known
 
 # The name of the format, and of its schema (docs/schema/receipt.json).
@@ -40,6 +40,9 @@ DRILL_S = 1800.0
 _GRACE_S = 15.0
 # pytest's exit codes for "all passed" and "some failed"; with any other the run itself failed.
 _RAN = (0, 1)
+# Some, or none.
+_COLLECTED = (0, 5)
+COLLECT_S = 60.0
 
 
 class VerifyError(Exception):
@@ -141,7 +144,7 @@ class Drill:
     hearth: str
     first_token_timeout_s: float
     played: Sequence[str] = ()
-    rows: Sequence[Row] = field(default_factory=list)
+    rows: Sequence[DrillRow] = field(default_factory=list)
 
     @property
     def lines(self) -> list[AliasSummary]:
@@ -150,7 +153,7 @@ class Drill:
         return [_summary(name, [row for row in self.rows if row.alias == name]) for name in names]
 
 
-def _summary(alias: str, rows: Sequence[Row]) -> AliasSummary:
+def _summary(alias: str, rows: Sequence[DrillRow]) -> AliasSummary:
     waits: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
         if row.broken != "all":
@@ -161,7 +164,7 @@ def _summary(alias: str, rows: Sequence[Row]) -> AliasSummary:
 
 def drill_of(found: Mapping[str, Any]) -> Drill | None:
     """Return a drill from its JSON, if there was one."""
-    rows = [Row(**row) for row in found.get("rows", [])]
+    rows = [DrillRow(**row) for row in found.get("rows", [])]
     return Drill(**{**found, "rows": rows}) if rows else None
 
 
@@ -239,6 +242,31 @@ def last_drill(receipt: Path) -> Drill | None:
         return None
 
 
+def _argv(project: Project, mark: str, words: Sequence[str]) -> list[str]:
+    argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
+    argv += ["--rootdir", str(project.root), "-m", mark]
+    argv += ["-k", " or ".join(words)] if words else []
+    return [*argv, "-p", "hearth.smoke.plugin", "--hearth-events=/dev/fd/{fd}"]
+
+
+def collected(project: Project, mark: str, words: Sequence[str]) -> list[str]:
+    """Return the smoke tests that `run` would run in this house; nothing is tested.
+
+    Raises:
+        VerifyError: they could not be read; the text names the log.
+    """
+    log = project.logs / f"collect-{datetime.now():%Y%m%d-%H%M%S}.log"
+    argv = [*_argv(project, mark, words), "--collect-only"]
+    names: list[str] = []
+    code = 0
+    for event in project.events(argv, log, {"NO_COLOR": "1"}, COLLECT_S):
+        names = event.get("names", names)
+        code = event.get("code", code)
+    if code not in _COLLECTED:
+        raise VerifyError(f"the smoke tests could not be read (pytest exit code {code}): {log}")
+    return names
+
+
 def run(
     project: Project,
     mark: str,
@@ -262,11 +290,8 @@ def run(
     total = 0
     # Before the tests, so that no model generates meanwhile.
     machine = measured_machine()
-    argv = [sys.executable, "-m", "pytest", "-c", str(_TESTS / "pytest.ini"), str(_TESTS)]
-    argv += ["--rootdir", str(project.root), "-m", mark]
-    argv += ["-k", " or ".join(words)] if words else []
+    argv = _argv(project, mark, words)
     limit_s = time_limit(RECEIPT_FOLDER / "receipt.json") + (DRILL_S if "drill" in mark else 0)
-    argv += ["-p", "hearth.smoke.plugin", "--hearth-events=/dev/fd/{fd}"]
     argv += [f"--hearth-limit={limit_s:.0f}"]
     for event in project.events(argv, log, {"NO_COLOR": "1"}, limit_s + _GRACE_S):
         kind = event.pop("kind")

@@ -14,8 +14,8 @@ from hearth.smoke.drill import gateway as drilled
 from hearth.smoke.drill.agent import DRIP, FAULTS
 from hearth.smoke.drill.cases import (
     PLAIN,
+    DrillRow,
     Order,
-    Row,
     all_are_broken,
     first_is_broken,
     small_request,
@@ -34,7 +34,7 @@ Load = Callable[[str, str, float], float]
 class Drill:
     """The second gateway: its plan, its agent's orders, and the loader of models."""
 
-    plan: drilled.Plan
+    plan: drilled.GatewayPlan
     order: Order
     load: Load
 
@@ -106,7 +106,7 @@ def test_when_all_members_are_broken_one_error_names_them(
     record(notes, [all_are_broken(alias, fault, drill.order) for fault in faults])
 
 
-def record(notes: Notes, rows: list[Row]) -> None:
+def record(notes: Notes, rows: list[DrillRow]) -> None:
     """Record the rows, and fail with the problems in them."""
     notes.drill["rows"] += [asdict(row) for row in rows]
     problems = [f"{row.fault}: {text}" for row in rows for text in row.problems]

@@ -86,7 +86,7 @@ def without_thought(house: House, alias: Alias, tokens: int) -> dict[str, Any]:
 
 
 def check_text(house: House, model: str, text: str, thoughts: str) -> None:
-    """Check that an answer has text; one that ended in thought alone is reported as that."""
+    """Check that an answer has text; one that used all its tokens for reasoning is reported so."""
     if text.strip():
         return
     assert thoughts, "the answer is empty"
@@ -178,8 +178,7 @@ def streamed(
     alias: Alias, gateway: str, edge: Edge, key: str, send: dict[str, Any]
 ) -> tuple[Reply, float]:
     """Return a streamed answer of a member of the alias, and after how many seconds it started."""
-    start, first_s = time.monotonic(), None
-    reply = Reply()
+    start, reply = time.monotonic(), Reply()
     with edge.stream(gateway, CHAT, alias.timeout_s, key, send | {"stream": True}) as (
         head,
         chunks,
@@ -187,14 +186,12 @@ def streamed(
         if head.status_code != 200:
             pytest.fail(f"HTTP {head.status_code}: {b''.join(chunks)[:300]!r}")
         for event in sse(chunks):
-            assert "error" not in event, f"the stream ends in an error: {event['error']}"
-            reply.add(event)
-            if first_s is None and reply.started:
-                first_s = time.monotonic() - start
-    assert first_s is not None, "the stream has neither text, nor thought, nor a tool call"
+            reply.add(event, time.monotonic() - start)
+            assert not reply.error, f"the stream ends in an error: {reply.error}"
+    assert reply.first_s is not None, "the stream has neither text, nor thought, nor a tool call"
     assert len(reply.models) == 1, f"the stream names several models: {reply.models}"
     check_member(Answer(head.status_code, head.headers, b""), reply.model, alias)
-    return reply, first_s
+    return reply, reply.first_s
 
 
 def check_figures(house: House, alias: Alias) -> None:

@@ -94,8 +94,8 @@ def test_speech_starts_early(speech_server: Service, client: TtsClient, notes: N
     quick_s = max(LEAST_LIMIT_S, fresh_s / 2)
     if _remembers(speech_server) and again_s > quick_s:
         problems.append(
-            f"{about}: a repeated phrase starts after {1000 * again_s:.0f} ms, and one that is "
-            f"remembered within {1000 * quick_s:.0f} ms: is its memory of first pieces lost?"
+            f"{about}: a repeated phrase starts after {1000 * again_s:.0f} ms, and a cached "
+            f"phrase within {1000 * quick_s:.0f} ms: is the cache lost?"
         )
     if problems:
         unless_busy(speech_server, before, len(fresh) + len(again))

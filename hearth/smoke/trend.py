@@ -194,7 +194,7 @@ def _side(unit: str, difference: float) -> Judgement:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FigureChange:
     """One figure of two receipts; a difference up to `margin` may be chance.
 
     `why` explains a judgement that is unknown.
@@ -210,18 +210,18 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReceiptDifference:
     """Two receipts beside each other; pairs are (before, after), and None is missing."""
 
     a: str
     b: str
     warnings: Sequence[str]
-    figures: Sequence[Change]
+    figures: Sequence[FigureChange]
     versions: Mapping[str, tuple[str | None, str | None]]
     checks: Mapping[str, tuple[str | None, str | None]]
 
     @property
-    def worse(self) -> list[Change]:
+    def worse(self) -> list[FigureChange]:
         """The figures that became worse beyond the noise."""
         return [one for one in self.figures if one.judgement == "worse"]
 
@@ -235,7 +235,7 @@ class Difference:
         return {"worse": len(self.worse), "broken": self.broken, **asdict(self)}
 
 
-def difference(a: Receipt, b: Receipt, kept: Sequence[Receipt] = ()) -> Difference:
+def difference(a: Receipt, b: Receipt, kept: Sequence[Receipt] = ()) -> ReceiptDifference:
     """Compare two receipts; `kept` are those from which the noise of their machine is known."""
     hardware = hardware_differences(a.machine, b.machine)
     warnings = [f"not comparable, other hardware: {line}" for line in hardware]
@@ -246,7 +246,7 @@ def difference(a: Receipt, b: Receipt, kept: Sequence[Receipt] = ()) -> Differen
     ]
     here = [one for one in kept if not hardware_differences(one.machine, b.machine)]
     history = [one for one in here if _is_typical(one)][-WINDOW:]
-    figures = list[Change]()
+    figures = list[FigureChange]()
     for pair in _pairs(a.all_figures, b.all_figures):
         figures.append(_change(*pair, history, "other hardware" if hardware else ""))
     other = [one.name for one in figures if one.why.startswith("other conditions")]
@@ -255,7 +255,7 @@ def difference(a: Receipt, b: Receipt, kept: Sequence[Receipt] = ()) -> Differen
         names = "; ".join(other[:3])
         warnings.append(f"not comparable, other models or test sizes: {names}{more}")
     versions, checks = (_differing(of(a), of(b)) for of in (_versions, _checks))
-    return Difference(a.made, b.made, warnings, figures, versions, checks)
+    return ReceiptDifference(a.made, b.made, warnings, figures, versions, checks)
 
 
 def _pairs(a: Sequence[Figure], b: Sequence[Figure]) -> list[tuple[Figure | None, Figure | None]]:
@@ -264,24 +264,28 @@ def _pairs(a: Sequence[Figure], b: Sequence[Figure]) -> list[tuple[Figure | None
     return [(before.get(key), after.get(key)) for key in {**after, **before}]
 
 
-def _change(a: Figure | None, b: Figure | None, history: Sequence[Receipt], why: str) -> Change:
+def _change(
+    a: Figure | None, b: Figure | None, history: Sequence[Receipt], why: str
+) -> FigureChange:
     known = b or a
     assert known is not None  # noqa: S101 - one of both is there
     if a is None or b is None:
-        return Change(known.name, known.unit, a, b, "unknown", why=f"only in {'A' if a else 'B'}")
+        return FigureChange(
+            known.name, known.unit, a, b, "unknown", why=f"only in {'A' if a else 'B'}"
+        )
     if a.series != b.series:
         why = f"other conditions: {a.conditions or 'not noted'} | {b.conditions or 'not noted'}"
     elif b.unit not in _UNITS:
         why = "neither good nor bad"
     if why:
-        return Change(b.name, b.unit, a, b, "unknown", why=why)
+        return FigureChange(b.name, b.unit, a, b, "unknown", why=why)
     before = [same for one in history if (same := _same(one, b))]
     if len(before) < FEWEST and min(a.n, b.n) < _FEWEST_VALUES:
-        return Change(b.name, b.unit, a, b, "unknown", why="measured too seldom to tell")
+        return FigureChange(b.name, b.unit, a, b, "unknown", why="measured too seldom to tell")
     margin = _margin(a, b, before)
     change = b.median - a.median
     judgement: Judgement = "usual" if abs(change) <= margin else _side(b.unit, change)
-    return Change(b.name, b.unit, a, b, judgement, margin)
+    return FigureChange(b.name, b.unit, a, b, judgement, margin)
 
 
 def _margin(a: Figure, b: Figure, before: Sequence[Figure]) -> float:

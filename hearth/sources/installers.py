@@ -23,7 +23,7 @@ from hearth.progress import report
 from hearth.sources import SourceError, Store, file_name
 from hearth.sources.lock import fetch_once, known
 from hearth.sources.programs import Installed, install
-from hearth.sources.unpack import sha256_of, unpack
+from hearth.sources.unpack import sha256_of, unpack_archive
 
 # Of a folder: Git's own files, and what Python makes beside its source.
 _LEFT_OUT = re.compile(r"\.git|__pycache__|.*\.pyc|.*\.egg-info")
@@ -76,7 +76,7 @@ def install_release(
     def fill(folder: Path, _lock: int) -> None:
         archive = fetch_once(store, source).path
         report(source.name, "unpacking")
-        unpack(archive, folder, name)
+        unpack_archive(archive, folder, name)
         if change is not None:
             _lift(folder)
             change.apply(folder)

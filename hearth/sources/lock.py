@@ -80,7 +80,7 @@ def fetch_once(store: Store, source: Source) -> Fetched:
     return fetched
 
 
-def lock(
+def lock_sources(
     store: Store,
     sources: Mapping[str, Source],
     names: Collection[str] = (),

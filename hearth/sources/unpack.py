@@ -32,7 +32,7 @@ def sha256_of(path: Path) -> str:
         raise SourceError(f"{path}: {error.strerror}: put the file there or name another") from None
 
 
-def unpack(archive: Path, folder: Path, name: str) -> None:
+def unpack_archive(archive: Path, folder: Path, name: str) -> None:
     """Unpack a known kind of archive into the empty `folder`.
 
     Of a file's mode only the executable bit is kept; owners and times are not.

@@ -193,7 +193,7 @@ def _stream(kind: str, body: bytes, cut: bool) -> list[bytes]:
     return events[:2] if cut else [*events, b"data: [DONE]\n\n"]
 
 
-class Agent:
+class DrillAgent:
     """The members that can be broken, and the gateway that gets the requests."""
 
     def __init__(self, members: list[Member], gateway: tuple[str, int]) -> None:
@@ -266,7 +266,7 @@ async def run(plan: dict[str, Any]) -> None:
         # The gateway runs as another user; these files hold no secret.
         path.chmod(0o644)
         path.parent.chmod(0o755)
-    agent = Agent([Member(*row) for row in plan["members"]], tuple(plan["gateway"]))
+    agent = DrillAgent([Member(*row) for row in plan["members"]], tuple(plan["gateway"]))
     await agent.set_faults({})
     # The socket comes last: once it exists, everything else is ready.
     await agent.serve(folder / CONTROL, plan["idle_s"])

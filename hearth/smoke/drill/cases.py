@@ -28,7 +28,7 @@ _TRANSCRIPT_END = "transcript.text.done"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DrillRow:
     """The result of one fault for one alias; seconds are until an answer started."""
 
     alias: str
@@ -41,7 +41,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CaseAnswer:
     """One answer of the gateway; `done` is whether a stream has its end mark."""
 
     status: int
@@ -70,7 +70,7 @@ class Answer:
         return f"HTTP {self.status} from {self.member or 'no member'}{end}"
 
 
-def read_answer(raw: Mapping[str, Any]) -> Answer:
+def read_answer(raw: Mapping[str, Any]) -> CaseAnswer:
     """Read an answer as the agent received it."""
     body, done = raw["body"], True
     if str(raw["headers"].get("content-type", "")).startswith("text/event-stream"):
@@ -80,7 +80,7 @@ def read_answer(raw: Mapping[str, Any]) -> Answer:
     else:
         events = _objects(body)
     error = next((found for event in events if (found := event.get("error"))), None)
-    return Answer(
+    return CaseAnswer(
         status=raw["status"],
         member=str(raw["headers"].get("x-hearth-model", "")),
         models=frozenset(str(event["model"]) for event in events if event.get("model")),
@@ -129,7 +129,7 @@ def small_request(name: str, kind: str, mode: str, within_s: float) -> dict[str,
     return {**request, "type": "application/json", "body": json.dumps(body)}
 
 
-def first_is_broken(alias: Alias, fault: str, order: Order) -> Row:
+def first_is_broken(alias: Alias, fault: str, order: Order) -> DrillRow:
     """Break the first member: the next one answers soon, and alone while the first is cooling down.
 
     At last the first member is well again and answers by its own name, which ends its cooldown.
@@ -160,10 +160,10 @@ def first_is_broken(alias: Alias, fault: str, order: Order) -> Row:
         cooling = _calls(again["calls"], {second_member: len(modes)})
         problems += [f"during its cooldown: {text}" for text in cooling]
     plain_s, streamed_s = started.get(PLAIN), started.get(STREAMED)
-    return Row(alias.name, first_member, fault, by, plain_s, streamed_s, problems)
+    return DrillRow(alias.name, first_member, fault, by, plain_s, streamed_s, problems)
 
 
-def all_are_broken(alias: Alias, fault: str, order: Order) -> Row:
+def all_are_broken(alias: Alias, fault: str, order: Order) -> DrillRow:
     """Break every member: one error names all of them, in time."""
     problems: list[str] = []
     ended: dict[str, float] = {}
@@ -182,7 +182,7 @@ def all_are_broken(alias: Alias, fault: str, order: Order) -> Row:
         count = 0 if fault == REFUSED else len(modes)
         problems += _calls(done["calls"], dict.fromkeys(called, count))
     plain_s, streamed_s = ended.get(PLAIN), ended.get(STREAMED)
-    return Row(alias.name, "all", fault, NO_MEMBER, plain_s, streamed_s, problems)
+    return DrillRow(alias.name, "all", fault, NO_MEMBER, plain_s, streamed_s, problems)
 
 
 def _rounds(alias: Alias, fault: str) -> list[tuple[str, ...]]:
@@ -210,7 +210,7 @@ def _is_cut(fault: str, *modes: str) -> bool:
     return fault == CUT and modes == (STREAMED,)
 
 
-def _is_next(alias: Alias, answer: Answer) -> list[str]:
+def _is_next(alias: Alias, answer: CaseAnswer) -> list[str]:
     if not answer.good:
         return [f"no answer, but {answer}"]
     if {answer.member, *answer.models} == {alias.members[1]}:
@@ -218,7 +218,7 @@ def _is_next(alias: Alias, answer: Answer) -> list[str]:
     return [f"{answer.member} answered, and the answer names {', '.join(answer.models)}"]
 
 
-def _is_cut_off(answer: Answer) -> list[str]:
+def _is_cut_off(answer: CaseAnswer) -> list[str]:
     wrong = [] if answer.error else [f"it does not end in an error, but {answer}"]
     if answer.finish or answer.done:
         wrong.append(f"half an answer ends in {answer.finish or '[DONE]'}, as if it were whole")
@@ -244,7 +244,7 @@ def _calls(calls: Mapping[str, int], wanted: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _is_error(alias: Alias, answer: Answer) -> list[str]:
+def _is_error(alias: Alias, answer: CaseAnswer) -> list[str]:
     if answer.good or not answer.error:
         return [f"no error, but {answer}"]
     wrong = []

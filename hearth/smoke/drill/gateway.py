@@ -59,7 +59,7 @@ class DrillError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GatewayPlan:
     """The files of the drill's gateway, the servers in place of its members, and its aliases."""
 
     files: Mapping[str, str]
@@ -73,7 +73,7 @@ class Plan:
         return plan | {"gateway": [HOST, PORT], "idle_s": IDLE_S}
 
 
-def make_plan(house: House, usable: Set[str], first_token_timeout_s: float) -> Plan:
+def make_plan(house: House, usable: Set[str], first_token_timeout_s: float) -> GatewayPlan:
     """Return the plan of a drill.
 
     Args:
@@ -97,7 +97,7 @@ def make_plan(house: House, usable: Set[str], first_token_timeout_s: float) -> P
     drilled = replace(house, models=models, aliases=aliases)
     files = {"config.yaml": yaml.safe_dump(litellm_config(drilled))}
     files |= {name: json.dumps(content) for name, content in gateway_files(drilled).items()}
-    return Plan(files, tuple(members), aliases)
+    return GatewayPlan(files, tuple(members), aliases)
 
 
 def _shortened(alias: Alias, first_token_timeout_s: float) -> Alias:
@@ -107,7 +107,7 @@ def _shortened(alias: Alias, first_token_timeout_s: float) -> Alias:
 
 
 @contextmanager
-def beside(gateway: Service, plan: Plan, key: str) -> Iterator[Order]:
+def beside(gateway: Service, plan: GatewayPlan, key: str) -> Iterator[Order]:
     """Run a second gateway beside the live one, and return the function that orders the agent.
 
     Raises:
@@ -147,7 +147,7 @@ def beside(gateway: Service, plan: Plan, key: str) -> Iterator[Order]:
         engine.execute(instance, ["/usr/bin/systemctl", "stop", AGENT], timeout=30)
 
 
-def agent_argv(plan: Plan) -> list[str]:
+def agent_argv(plan: GatewayPlan) -> list[str]:
     """Return the command that starts the agent, with a user and a folder that end with it."""
     program = Path(agent.__file__).read_text(encoding="utf-8")
     given = json.dumps({"program": program, "plan": plan.as_json()}).encode()

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from hearth.backup.agent import Child, DataFolder
 from hearth.backup.create import Created, Subject, create_backup
-from hearth.backup.restore import Journal, Target, read_backup, restore_backup
+from hearth.backup.restore import Journal, RestoreTarget, read_backup, restore_backup
 from hearth.machine.secrets import Vault
 
 # Made for these tests by age-keygen; it opens nothing else.
@@ -134,7 +134,7 @@ class House:
         """Its secrets."""
         return self.vault.values()
 
-    def target(self) -> Target:
+    def target(self) -> RestoreTarget:
         """What `restore` is given."""
 
         def converge(only: Sequence[DataFolder]) -> None:
@@ -152,7 +152,7 @@ class House:
             finally:
                 self.locked = False
 
-        return Target(
+        return RestoreTarget(
             domain="lan",
             folders=self.folders,
             vault=self.vault,

@@ -16,7 +16,7 @@ from hearth.catalogue import House
 from hearth.cli import agents
 from hearth.cli.app import app
 from hearth.clients.endpoints import Answer
-from tests.agents_house import agents_house
+from tests.agents_house import WITHOUT, agents_house
 
 HANDOFF = {"agent": "team", "kind": "handoff", "text": "Agent Team asks Coder: count"}
 WAITING = {
@@ -116,6 +116,14 @@ def test_a_step_that_repeats_is_one_line_and_a_limit_is_a_finding(call: Any) -> 
     assert result.exit_code == 1
 
 
+def test_the_last_line_is_what_it_cost(call: Any) -> None:
+    cost = {"agent": "team", "kind": "answer", "text": "Done: 3.1 s, 45 tokens"}
+    result = call(ScriptedEdge(chunk("It is four."), chunk(step=cost), END), "2 + 2?")
+    assert result.stdout == "It is four.\n"
+    assert result.stderr == "Done: 3.1 s, 45 tokens\n"
+    assert result.output == "It is four.\nDone: 3.1 s, 45 tokens\n"
+
+
 def test_ctrl_c_hangs_up(call: Any) -> None:
     edge = ScriptedEdge(chunk(step=HANDOFF), KeyboardInterrupt())
     result = call(edge, "Count for ever")
@@ -150,5 +158,5 @@ def test_wrong_use_is_told_before_anything_is_called(call: Any) -> None:
 
 
 def test_a_house_without_agents_says_how_to_get_them(call: Any) -> None:
-    result = call(ScriptedEdge(), "Hello", house=agents_house("services: {}\n"))
-    assert "write `agents: {enabled: true}` under `services:`" in str(result.exception)
+    result = call(ScriptedEdge(), "Hello", house=agents_house(WITHOUT))
+    assert "remove `agents: {enabled: false}` from" in str(result.exception)

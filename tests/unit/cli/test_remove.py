@@ -57,17 +57,19 @@ def test_wrong_use_is_reported_and_exits_2(words: list[str], hint: str) -> None:
 def test_a_needed_service_is_refused_and_its_users_are_named(house: Project) -> None:
     result = call("litellm", "--yes")
     assert isinstance(result.exception, RemoveError)
-    assert "litellm cannot be removed: pipelines, open_webui need it" in str(result.exception)
+    assert "litellm cannot be removed: agents, pipelines, open_webui need it" in str(
+        result.exception
+    )
     assert not (house.inventory / "local").exists()
 
 
 @pytest.mark.usefixtures("house")
 @pytest.mark.parametrize(
-    ("words", "fate"), [([], "stays   data in"), (["--data"], "goes    data in")]
+    ("words", "fate"), [([], "keep    data in"), (["--data"], "remove  data in")]
 )
 def test_the_question_names_what_goes_and_what_stays(words: list[str], fate: str) -> None:
     result = call("open-webui", *words)
-    assert "goes    https://chat.lan" in result.output
+    assert "remove  https://chat.lan" in result.output
     assert f"{fate} /var/lib/open-webui" in result.output
 
 
@@ -104,9 +106,9 @@ def test_a_removal_from_a_remote_house_is_recorded_here_and_run_there(
     # Without a confirmation nothing happens; the preview is the one of the remote machine.
     result = call("open_webui")
     assert result.exit_code == 2
-    assert "goes    secret consumer_open_webui" in result.output
-    assert "stays   data in /var/lib/open-webui" in result.output
-    assert "stays   data in /var/lib/kokoro" in call("kokoro_gpu").output
+    assert "remove  secret consumer_open_webui" in result.output
+    assert "keep    data in /var/lib/open-webui" in result.output
+    assert "keep    data in /var/lib/kokoro" in call("kokoro_gpu").output
     assert commands == []
     assert not (house.inventory / "local/services.yml").exists()
     assert call("open_webui", "--data", "--yes").exit_code == 1
@@ -128,7 +130,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     removed: list[str] = []
     traces = [Trace("the one", lambda: removed.append("the one"))]
     monkeypatch.setattr(
-        whole_house, "plan_removal", lambda *_: whole_house.Plan(traces, ["the data"])
+        whole_house, "plan_removal", lambda *_: whole_house.RemovalPlan(traces, ["the data"])
     )
     return removed
 
@@ -141,8 +143,8 @@ def test_the_whole_house_is_previewed_and_removed_after_a_confirmation(
     result = call("--all")
     assert result.exit_code == 2
     assert removed == []
-    assert "goes    the one" in result.output
-    assert "stays   the data" in result.output
+    assert "remove  the one" in result.output
+    assert "keep    the data" in result.output
     monkeypatch.setenv(runs.MARK, "")
     assert call("--all", "--yes").exit_code == 0
     assert removed == ["the one"]

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -17,10 +19,11 @@ from rich.console import Console
 
 from hearth import status
 from hearth.catalogue import House, derive, load
-from hearth.catalogue.house import Flow, Service
+from hearth.catalogue.house import Flow, Part, Service
 from hearth.cli.console import table
+from hearth.clients import canary
 from hearth.clients.models import Overview
-from hearth.machine import engine, outside, systemd
+from hearth.machine import engine, outside, probe, systemd
 from tests.ports import kept_port
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -117,26 +120,107 @@ def test_only_the_right_answer_is_up(
     assert (found.since, found.memory_bytes) == (UP.since, 3 * 2**20)
 
 
+def test_a_program_that_answers_and_fails_to_work_is_not_up() -> None:
+    names = ("kokoro", "whisper", "ollama")
+    rows = [status.Row(name, "service", name != "ollama", "up", 5) for name in names]
+    tries: list[dict[str, Any]] = [
+        {"what": "speech of kokoro", "service": "kokoro", "ok": False, "text": "HTTP 500"},
+        {"what": "one token of a", "service": "ollama", "ok": False, "text": "HTTP 500"},
+        # A single failure, or somebody uses it.
+        {"what": "transcription by whisper", "service": "whisper", "ok": None, "text": "busy"},
+        {"what": "speech of nobody", "service": "", "ok": False, "text": "HTTP 500"},
+    ]
+    found = status.judged(rows, canary.Canary(tries, {}))
+    text = "it answers, but speech of kokoro failed twice: HTTP 500"
+    assert found[0] == replace(rows[0], up=False, state="failing", text=text)
+    # One that is down has its own reason.
+    assert found[1:] == rows[1:]
+
+
 @pytest.mark.parametrize(("path", "state"), [("/healthy", ""), ("/failing", "unhealthy")])
 def test_a_part_with_a_health_check_has_to_answer_it(
     house: House, url: str, path: str, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login = house.parts["login"]
     assert login.health is not None
-    part = replace(login, url=url, health=replace(login.health, path=path, contains="well"))
+    answers = replace(login.health, path=path, contains="well")
+    row = look_at(replace(login, health_url=url, health=answers), house, monkeypatch)
+    assert (row.name, row.up, row.state) == ("login", not state, state)
+
+
+def look_at(part: Part, house: House, patch: pytest.MonkeyPatch) -> status.Row:
+    """Return the row of a part of which there is a process."""
     seen = outside.Processes((7,), UP.since, 2**20)
-    monkeypatch.setattr(outside, "processes", lambda *_: seen)
-    monkeypatch.setattr(status, "firewall", lambda: status.Row("firewall", "part", True, "up", 0))
-    rows = status.look_at_rows(replace(house, services={}, parts={"login": part}, flows=()))
-    assert (rows[0].name, rows[0].up, rows[0].state) == ("login", not state, state)
+    patch.setattr(outside, "processes", lambda *_: seen)
+    patch.setattr(status, "firewall", lambda: status.Row("firewall", "part", True, "up", 0))
+    alone = replace(house, services={}, parts={part.name: part}, flows=())
+    return status.look_at_rows(alone)[0]
+
+
+def test_every_part_has_a_health_of_its_own(house: House) -> None:
+    # A process alone proves nothing.
+    assert [p.name for p in house.parts.values() if not (p.health_url or p.writes)] == []
+    urls = {part.name: part.health_url for part in house.parts.values()}
+    assert urls["caddy"] == "http://127.0.0.1:80"
+    assert urls["dnsmasq"] == f"dns://10.140.30.1/{house.sites[0].fqdn}"
+    assert urls["node_exporter"] == "http://10.140.30.1:9183"
+    assert urls["login"] == house.parts["login"].url
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "text"),
+    [
+        ((0, ["192.168.1.20"]), "", "up"),
+        ((0, []), "unhealthy", "it has no address for chat.lan; is the machine on the network?"),
+        ((-1, []), "silent", "it does not answer a query for chat.lan"),
+        (struct.error(), "unhealthy", "its answer to a query is no DNS"),
+    ],
+)
+def test_a_resolver_has_to_know_the_house(
+    house: House, monkeypatch: pytest.MonkeyPatch, answer: Any, state: str, text: str
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def resolve(*query: str) -> tuple[int, list[str]]:
+        asked.append(query)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(probe, "resolve", resolve)
+    part = replace(house.parts["dnsmasq"], health_url="dns://10.140.30.1/chat.lan")
+    row = look_at(part, house, monkeypatch)
+    assert (row.up, row.state, row.text) == (not state, state, text)
+    assert {*asked} == {("10.140.30.1", "chat.lan", "A")}
+    # One packet may be lost.
+    assert len(asked) == (2 if state == "silent" else 1)
+
+
+def test_a_part_that_writes_has_to_go_on(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot.json"
+    part = replace(house.parts["watch"], writes=str(file))
+    assert look_at(part, house, monkeypatch).text == f"it has not written {file}"
+    file.touch()
+    assert look_at(part, house, monkeypatch).up
+    os.utime(file, (time.time() - 60, time.time() - 60))
+    row = look_at(part, house, monkeypatch)
+    assert (row.state, row.text) == ("silent", f"it has written nothing new to {file}")
+    # A clock that was set back is no fault of the watcher, which writes again in seconds; the
+    # check `watcher` finds one that hangs by a clock that nobody sets.
+    os.utime(file, (time.time() + 600, time.time() + 600))
+    assert look_at(part, house, monkeypatch).up
 
 
 def test_an_answer_that_drips_for_ever_is_not_up(
     house: House, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(status, "PATIENCE_S", 0.6)
     # A machine that stalls delays one drop so long that other words are right; not three times.
     found = (row(house, url, "/drip", monkeypatch, within_s=0.3) for _ in range(3))
-    assert any((one.up, one.text) == (False, "no answer in 0.3 s") for one in found)
+    text = "no answer in 0.6 s; its record allows 0.3 s"
+    assert any((one.up, one.text) == (False, text) for one in found)
 
 
 def test_a_unit_that_is_down_shows_how_it_ended(
@@ -306,7 +390,7 @@ def test_a_request_along_each_need_finds_what_a_connection_would_not(needs: Hous
     tried = {flow.target: problem for flow, problem in status.try_needs(needs).items()}
     assert tried == {
         "ollama": "",
-        "kokoro": "it takes the connection and does not answer in 2 s",
+        "kokoro": "it accepts the connection but does not respond within 2 s",
         "whisper": "its port is closed",
     }
 
@@ -344,7 +428,7 @@ def test_the_line_about_connections_names_the_cause_once(
     text: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(status, "obstacles", lambda _: [obstacle] if obstacle else [])
+    monkeypatch.setattr(status, "firewall_problems", lambda _: [obstacle] if obstacle else [])
     tried = dict(zip(needs.flows, problems, strict=True))
     assert status.judge_needs(needs, tried) == (not any(problems), text)
 
@@ -352,7 +436,7 @@ def test_the_line_about_connections_names_the_cause_once(
 def test_a_part_that_answers_hides_no_lost_instances(
     needs: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status, "obstacles", lambda _: [])
+    monkeypatch.setattr(status, "firewall_problems", lambda _: [])
     tried = dict.fromkeys(needs.flows, "lost")
     tried |= {replace(needs.flows[0], target="node_exporter"): ""}
     assert status.judge_needs(needs, tried) == (False, "no instance reaches another: lost")
@@ -363,7 +447,7 @@ def test_a_need_is_red_only_where_both_ends_are_up(
 ) -> None:
     up = dict.fromkeys(needs.services, True)
 
-    async def row_of(one: Service, _: object) -> status.Row:
+    async def row_of(one: Service, *_: object) -> status.Row:
         return status.Row(one.name, "service", up[one.name], "", 0)
 
     async def lost(house: House, flow: Flow, connection: socket.socket) -> str:

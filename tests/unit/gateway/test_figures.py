@@ -9,6 +9,7 @@ import pytest
 
 from hearth_gateway.figures import EndedRequest, Figures, Usage
 from hearth_gateway.settings import Consumer, GatewayConfig, ModelInfo, Name
+from hearth_serving.metrics import OUTCOMES
 
 
 @pytest.mark.parametrize(
@@ -43,8 +44,8 @@ def test_the_usage_of_embeddings_is_beside_their_numbers() -> None:
     assert usage.input is None
 
 
-def config() -> GatewayConfig:
-    info = ModelInfo("", "", alias=False, talks=True, leaves=False)
+def config(leaves: bool = False) -> GatewayConfig:
+    info = ModelInfo("", "", alias=False, talks=True, leaves=leaves)
     names = {name: Name(name, (name,), 1, 1, info) for name in ("a", "b")}
     consumer = Consumer("owner", b"", frozenset(names))
     return GatewayConfig(names, (consumer,))
@@ -59,6 +60,21 @@ def test_no_caller_can_add_series() -> None:
     assert "wild" not in page
     assert len(page.splitlines()) < 150
     assert 'hearth_consumer="other"' in page
+
+
+def test_whatever_leaves_the_house_has_its_series_from_the_start() -> None:
+    """Prometheus sees no increase where a counter appears with a 1; page and alerts read those."""
+    figures = Figures(config(leaves=True))
+    start = {line.rpartition(" ")[0] for line in figures.page().decode().splitlines()}
+    for outcome in OUTCOMES:
+        # Nobody is done without a token, and a member that has answered refuses nothing.
+        for member in {"done": ("a",), "refused": ("",), "busy": ("",)}.get(outcome, ("a", "")):
+            usage = Usage(1, 2) if member else None
+            figures.ended(EndedRequest("owner", "a", member, outcome, True, 1.0, 0.5, usage))
+    later = {line.rpartition(" ")[0] for line in figures.page().decode().splitlines()}
+    counted = {line for line in later if "_total{" in line}
+    assert counted <= start, counted - start
+    assert len(counted) < 30
 
 
 def test_recording_is_cheap() -> None:

@@ -79,15 +79,27 @@ def house() -> House:
 
 @pytest.fixture(scope="module")
 def rules() -> dict[str, Any]:
-    """The rules for alerts by their names."""
-    (group,) = yaml.safe_load(RULES.read_text())["groups"]
-    return {rule["alert"]: rule for rule in group["rules"] if "alert" in rule}
+    """The rules for errors by their names."""
+    return rules_of("error")
 
 
-def run(*argv: str | Path) -> None:
-    """Run one of Debian's checkers, which must accept."""
+@pytest.fixture(scope="module")
+def warnings() -> dict[str, Any]:
+    """The rules for warnings by their names."""
+    return rules_of("warning")
+
+
+def rules_of(severity: str) -> dict[str, Any]:
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    every = [rule for group in groups for rule in group["rules"] if "alert" in rule]
+    return {one["alert"]: one for one in every if one["labels"]["severity"] == severity}
+
+
+def run(*argv: str | Path) -> str:
+    """Run one of Debian's checkers, which must accept; return what it prints."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def expected(rule: dict[str, Any], about: str | None, at_s: int = END_S) -> dict[str, Any]:
@@ -164,10 +176,62 @@ def test_what_fired_before_a_run_goes_on_and_ends_with_its_cause(
     check(tmp_path, case(series, expected(rule, "kokoro", 150), expected(rule, None, 210)))
 
 
-def test_every_kind_of_error_is_an_alert_with_its_page(rules: dict[str, Any]) -> None:
-    assert set(rules) == {kind.name for kind in ALL.values() if kind.severity == "error"}
+# An hour and a quarter, in which nothing else happens.
+LONG = {"hearth_run_active": "0x300", "hearth_watch_timestamp_seconds": "0+15x300"}
+HOUR_S, EVALUATED_S = 3600, 60
+
+
+def test_a_warning_is_an_alert_after_an_hour_and_not_before(
+    warnings: dict[str, Any], tmp_path: Path
+) -> None:
+    about = {name: f"about {name}" for name in warnings}
+    each = {
+        key: v for name in warnings for key, v in findings([name], about[name], "1x300").items()
+    }
+    before, after = HOUR_S - EVALUATED_S, HOUR_S + EVALUATED_S
+    silent = [expected(rule, None, after) for rule in warnings.values()]
+    check(
+        tmp_path,
+        case(
+            {**LONG, **each},
+            *(expected(rule, None, before) for rule in warnings.values()),
+            *(expected(rule, about[name], after) for name, rule in warnings.items()),
+        ),
+        case(LONG, *silent),
+        case({**LONG, **each, "hearth_run_active": "1x300"}, *silent),
+    )
+
+
+def test_a_warning_that_comes_and_goes_waits_for_its_own_hour(
+    warnings: dict[str, Any], tmp_path: Path
+) -> None:
+    name = "HEARTH-BACKUP-OLD"
+    rule, after = warnings[name], HOUR_S + EVALUATED_S
+    # A run from minute 63 on, and the warning ends in minute 70.
+    run = {"hearth_run_active": "0x251 1x50"}
+    check(
+        tmp_path,
+        # A check that fails for half a minute.
+        case({**LONG, **findings([name], "", "1x100 stale _ 1x200")}, expected(rule, "", after)),
+        case(
+            {**LONG, **findings([name], "", "1x120 stale _x60 1x120")}, expected(rule, None, after)
+        ),
+        case({**LONG, **findings([name], "", "1x220 stale")}, expected(rule, None, after)),
+        case(
+            {**LONG, **run, **findings([name], "", "1x280 stale")},
+            expected(rule, "", 4140),
+            expected(rule, None, 4440),
+        ),
+    )
+
+
+def test_every_kind_of_finding_is_an_alert_with_its_page(
+    rules: dict[str, Any], warnings: dict[str, Any]
+) -> None:
+    assert {*rules, *warnings} == set(ALL)
     assert set(rules) >= set(SEEN)
-    for name, rule in rules.items():
+    for name, rule in (rules | warnings).items():
+        assert rule["labels"] == {"severity": ALL[name].severity}
         assert rule["annotations"]["link"] == f"https://home.lan/findings/{name}"
         assert rule["annotations"]["todo"]
 
@@ -194,17 +258,40 @@ def test_alertmanager_accepts_every_receiver(house: House, tmp_path: Path) -> No
         secrets={metrics.MAIL_SECRET: "given", metrics.WEBHOOK_SECRET: "given"},
     )
     config = metrics.alertmanager_config(house, service, EMAIL | {"user": "house"}, "/run/secrets")
-    (receiver,) = config["receivers"]
+    receiver, calm = config["receivers"]
     push, webhook = receiver["webhook_configs"]
+    # The same ways lead to people, the push service's without a sound.
+    quiet = {**push, "url": f"{push['url']}&priority=low"}
+    assert calm == {**receiver, "name": calm["name"], "webhook_configs": [quiet, webhook]}
     assert push["url"].startswith("http://10.140.30.19:2586/house?template=yes&title=")
     assert push["http_config"]["basic_auth"]["password_file"] == "/run/secrets/ntfy_password"
     assert webhook == {"url_file": "/run/secrets/alert_webhook_url"}
     (email,) = receiver["email_configs"]
     assert email["auth_password_file"] == "/run/secrets/alert_mail_password"
     # Debian 12, which also runs these tests, has an Alertmanager without files for URLs.
-    receiver["webhook_configs"][1] = {"url": "https://example.org/hook"}
+    for one in (receiver, calm):
+        one["webhook_configs"][1] = {"url": "https://example.org/hook"}
     (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config, width=1000))
     run("amtool", "check-config", tmp_path / "alertmanager.yml")
+
+
+def test_a_warning_has_a_way_of_its_own_which_is_calm() -> None:
+    path = ROOT / "incus/alertmanager.yml"
+    receivers = {
+        severity: run(
+            *("amtool", "config", "routes", "test", "--config.file", path),
+            *("alertname=HEARTH-X", f"severity={severity}"),
+        ).strip()
+        for severity in ("error", "warning")
+    }
+    config = yaml.safe_load(path.read_text())
+    ways = {one["name"]: one["webhook_configs"][0]["url"] for one in config["receivers"]}
+    assert "priority=" not in ways[receivers["error"]]
+    assert ways[receivers["warning"]].endswith("&priority=low")
+    (calmly,) = config["route"]["routes"]
+    # It waits for others of its kind, and comes once a day.
+    waits = {key: calmly[key] for key in ("group_wait", "group_interval", "repeat_interval")}
+    assert waits == {"group_wait": "1m", "group_interval": "1h", "repeat_interval": "24h"}
 
 
 @pytest.mark.parametrize(

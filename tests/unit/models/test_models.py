@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,15 @@ from rich.console import Console
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
 from hearth.cli.status import overview_table, time_text
-from hearth.clients.models import AliasState, Overview, key_of, model_states
+from hearth.clients.models import (
+    AliasState,
+    ModelState,
+    Overview,
+    alias_state,
+    key_of,
+    model_states,
+    without,
+)
 from hearth.sources import programs
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -299,3 +308,37 @@ def test_unused_models_are_grouped_by_their_reason() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(overview_table(look(of, a=READY)))
     assert "not in use (no key): cloud-b, cloud-c" in console.export_text()
+
+
+def test_a_member_whose_server_does_not_work_is_left_to_the_next() -> None:
+    own = replace(derive(load(INVENTORY)), models={}, aliases={})
+    local = model("a"), model("b", service="other")
+    cloud = model("c", service=None, local=False, provider="anthropic")
+    made = house(*local, cloud, fast=["a", "b", "c"], only=["a"], late=["b", "a"])
+    of = replace(own, models=made.models, aliases=made.aliases)
+    states = {"a": "ready", "b": "ready", "c": "cloud"}
+    known = {n: ModelState(n, n, "", "chat", state) for n, state in states.items()}
+    aliases = {name: alias_state(one, known) for name, one in of.aliases.items()}
+    overview = Overview(known, aliases)
+    assert without(overview, of, {"kokoro"}) is overview
+
+    def answers(*down: str) -> dict[str, tuple[str, str | None, str]]:
+        found = without(overview, of, down).aliases
+        return {name: (one.state, one.answered_by, one.text) for name, one in found.items()}
+
+    why = "a: ollama does not work"
+    assert answers("ollama") == {
+        "fast": ("instead", "b", f"instead of {why}"),
+        "only": ("down", None, f"no answer: {why}"),
+        "late": ("ready", "b", "ready"),
+    }
+    assert answers("ollama", "other")["fast"] == ("instead", "c", f"instead of {why}")
+    # Everything goes through the gateway.
+    assert answers("litellm")["fast"] == ("down", None, "no answer: a: litellm does not work")
+
+
+def test_a_member_that_is_still_to_come_is_waited_for_though_its_server_is_down() -> None:
+    of = house(model("a"), model("b"), fast=["a", "b"])
+    known = look(of, a=COMING, b=READY).models
+    found = alias_state(of.aliases["fast"], known, {"a": "x", "b": "x"})
+    assert (found.state, found.answered_by, found.waits_for) == ("pending", None, "a")

@@ -43,7 +43,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nice: dict[str, int])
 
     monkeypatch.setattr(action, "Client", lambda endpoint: None)
     monkeypatch.setattr(action.images, "FOLDER", tmp_path / "images")
-    monkeypatch.setattr(action.handover, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    monkeypatch.setattr(action.readiness, "DEFAULT_LOCAL_TMP", str(tmp_path))
     monkeypatch.setattr(action.quiet, "LOCK", tmp_path / "quiet.lock")
     monkeypatch.setattr(action.images, "import_image", build)
     monkeypatch.setattr(action.instances, "ensure", ensure)
@@ -112,7 +112,7 @@ def test_an_instance_is_told_of_before_the_last_image(
 
     def build(recipe: Recipe, _: Path) -> None:
         if recipe is RECIPES[2]:
-            ready.append(action.handover.wait("gateway", WITHIN_S))
+            ready.append(action.readiness.wait("gateway", WITHIN_S))
 
     monkeypatch.setattr(action.images, "import_image", build)
     action.converge_images(incus(), RECIPES, WANTED, True)
@@ -123,7 +123,7 @@ def test_after_an_error_an_instance_without_an_image_is_not_there(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def converge(*_: object) -> None:
-        action.handover.tell("gateway", there=True)
+        action.readiness.publish("gateway", ready=True)
         raise ImageError("image debian/13: mmdebstrap: no network")
 
     monkeypatch.setattr(action, "converge", converge)
@@ -132,13 +132,13 @@ def test_after_an_error_an_instance_without_an_image_is_not_there(
     with pytest.raises(ImageError):
         doing.work({"services": services}, write=True)
     names = ("gateway", *(service["instance"] for service in services.values()))
-    there = {name: action.handover.wait(name, 0) for name in names}
+    there = {name: action.readiness.wait(name, 0) for name in names}
     assert there == dict.fromkeys(names, False) | {"gateway": True}
 
 
 def test_nobody_waits_for_ever() -> None:
-    with pytest.raises(action.handover.HandoverError, match="chat was not ready in"):
-        action.handover.wait("chat", 0.1)
+    with pytest.raises(action.readiness.ReadinessError, match="chat was not ready in"):
+        action.readiness.wait("chat", 0.1)
 
 
 def test_images_that_are_there_are_not_built(steps: list[str]) -> None:

@@ -54,8 +54,8 @@ class ActionModule(ActionBase):
         note(f"{name} ends")
         if name == os.environ.get("FAILS"):
             return result | {"failed": True, "msg": "image debian/13: mmdebstrap: no network"}
-        there = name not in json.loads(os.environ.get("MISSING", "[]"))
-        return result | {"changed": True, "did": [], "there": there, "digest": ""}
+        ready = name not in json.loads(os.environ.get("MISSING", "[]"))
+        return result | {"changed": True, "did": [], "ready": ready, "digest": ""}
 """
 STUBS = (
     "house_instances",

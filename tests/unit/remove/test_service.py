@@ -6,7 +6,7 @@ from pathlib import Path
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House, Source, Volume
 from hearth.remove.service import certificates, fetched, forgotten_secrets, unused_parts
-from tests.agents_house import agents_house
+from tests.agents_house import WITHOUT, agents_house
 from tests.unit.machine.samples import BASE
 
 
@@ -70,7 +70,7 @@ def test_a_part_that_no_service_needs_any_more_is_stopped_and_removed(tmp_path: 
         path.mkdir(parents=True)
     unit.touch()
     assert unused_parts(agents_house(), tmp_path) == []
-    without = agents_house("services: {}\n")
+    without = agents_house(WITHOUT)
     found = unused_parts(without, tmp_path)
     assert [trace.what for trace in found] == ["unit hearth-broker.service", "program broker"]
     for trace in found:

@@ -14,7 +14,7 @@ import yaml
 
 from hearth.catalogue import House, derive, load
 from hearth.render.chat_ui import DEFAULTS, FIXED, ChatConfigError, chat_settings, known_names
-from tests.agents_house import agents_house
+from tests.agents_house import WITHOUT, agents_house
 
 ROOT = Path(__file__).parents[3]
 OPTIONS: dict[str, Any] = {
@@ -43,10 +43,8 @@ def test_every_variable_is_one_that_open_webui_reads(house: House) -> None:
     assert {*config["environment"], *config["secrets"]} <= known
 
 
-def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
-    house: House,
-) -> None:
-    config = configuration(house)
+def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key() -> None:
+    config = configuration(agents_house(WITHOUT))
     urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
     assert urls == ["http://10.140.30.12:4000/v1", "http://10.140.30.18:9099"]
     assert config["secrets"]["OPENAI_API_KEYS"] == ["gateway_key", "pipelines_key"]
@@ -55,21 +53,22 @@ def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key(
     assert config["environment"]["ENABLE_OLLAMA_API"] == "False"
 
 
-def test_the_agents_are_offered_where_they_are_on_and_told_the_chat_and_nothing_else() -> None:
-    config = configuration(agents_house())
+def test_the_agents_are_offered_and_told_chat_and_name_and_nothing_else(house: House) -> None:
+    config = configuration(house)
     urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
     number = urls.index("http://10.140.30.22:9100/v1")
     assert config["secrets"]["OPENAI_API_KEYS"][number] == "gateway_key"
     assert len(config["secrets"]["OPENAI_API_KEYS"]) == len(urls)
     configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])
-    assert configs[str(number)] == {"headers": {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"}}
+    sent = {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}", "X-OpenWebUI-User-Name": "{{USER_NAME}}"}
+    assert configs[str(number)] == {"headers": sent}
     # It would tell every server, the cloud's too, who is asking.
     assert "ENABLE_FORWARD_USER_INFO_HEADERS" not in config["environment"]
 
 
 def test_the_houses_tools_are_for_admins_of_the_chat(house: House) -> None:
-    assert "documents" not in configuration(house)
-    config = configuration(agents_house())
+    assert "documents" not in configuration(agents_house(WITHOUT))
+    config = configuration(house)
     documents = config["documents"]
     (tools,) = json.loads(documents["TOOL_SERVER_CONNECTIONS"])
     assert (tools["url"], tools["path"]) == ("http://10.140.30.1:9185", "openapi.json")
@@ -79,7 +78,8 @@ def test_the_houses_tools_are_for_admins_of_the_chat(house: House) -> None:
     assert set(documents) <= known_names()
     switches = {name: config["environment"][f"ENABLE_{name}"] for name in ("PLUGINS", "TOOLS")}
     assert switches == {"PLUGINS": "True", "TOOLS": "False"}
-    assert configuration(house)["environment"]["ENABLE_PLUGINS"] == "False"
+    without = configuration(agents_house(WITHOUT))
+    assert without["environment"]["ENABLE_PLUGINS"] == "False"
 
 
 def test_people_s_own_servers_of_tools_stay_beside_the_house_s() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hearth.machine import other_firewalls
-from hearth.machine.other_firewalls import find, obstacles
+from hearth.machine.other_firewalls import find, firewall_problems
 from hearth.remove import run, whole_house
 from tests.role_data import reference_house
 from tests.unit.roles.router import CONTAINER, KOKORO, LAN, LITELLM, OLLAMA, Router, router, until
@@ -249,10 +249,10 @@ def test_rules_of_the_older_iptables_are_named(
 ) -> None:
     printed = {"/usr/sbin/iptables-legacy": "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n"}
     monkeypatch.setattr(other_firewalls, "_output", lambda *argv: printed.get(argv[0], ""))
-    assert obstacles(INSTANCES, tmp_path) == []
+    assert firewall_problems(INSTANCES, tmp_path) == []
     (tmp_path / "proc/net").mkdir(parents=True)
     (tmp_path / "proc/net/ip_tables_names").write_text("nat\nfilter\n")
-    (line,) = obstacles(INSTANCES, tmp_path)
+    (line,) = firewall_problems(INSTANCES, tmp_path)
     assert line.startswith("iptables-legacy drops forwarded packets")
     printed.clear()
-    assert obstacles(INSTANCES, tmp_path) == []
+    assert firewall_problems(INSTANCES, tmp_path) == []

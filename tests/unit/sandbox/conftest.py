@@ -16,6 +16,10 @@ from tests.unit.sandbox.fake_incus import Incus
 SECRET = b"the-secret-of-the-vault"
 DIGESTS = b'{"household": "0123", "team": "4567"}'
 PLENTY = 64 << 30
+UNIT = b"""[Service]
+ReadWritePaths=/var/lib/kokoro /var/cache/kokoro
+ReadWritePaths="-/srv/my words"
+"""
 
 
 @pytest.fixture
@@ -50,7 +54,13 @@ def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Incus:
             "/etc/hearth/credentials/kokoro/key": SECRET,
             "/etc/hearth/credentials/kokoro/digests": DIGESTS,
             "/etc/hearth/kokoro.json": b"{}",
+            "/etc/systemd/system/kokoro.service": UNIT,
             "/var/log/journal/0123/system.journal": b"what people said",
+            "/var/cache/kokoro/audio/speech/0/1/2/3/4/word.json": b"what people said",
+            "/var/tmp/recording": b"what people said",
+            "/tmp/systemd-private-kokoro/x": b"what people said",
+            "/srv/my words/a.txt": b"what people said",
+            "/var/lib/hidden/a.txt": b"what nobody said",
         },
     )
     fake.volume("kokoro-data")

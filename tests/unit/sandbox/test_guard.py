@@ -129,7 +129,7 @@ def test_more_files_than_any_program_needs_count_as_too_much(
 
 
 def test_the_unit_waits_for_a_sandbox_in_the_houses_pool() -> None:
-    written: Any = units.units("/root/hearth")
+    written: Any = units.unit_files("/root/hearth")
     path = written["hearth-sandboxes.path"]
     assert "PathExistsGlob=/var/lib/incus/storage-pools/hearth/containers/sb-*\n" in path
     service = written["hearth-sandboxes.service"]

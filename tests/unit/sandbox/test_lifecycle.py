@@ -24,7 +24,7 @@ from hearth.sandbox.lifecycle import (
     sweep,
 )
 from tests.unit.machine.samples import service
-from tests.unit.sandbox.conftest import DIGESTS, SECRET, statvfs
+from tests.unit.sandbox.conftest import DIGESTS, SECRET, UNIT, statvfs
 from tests.unit.sandbox.fake_incus import Incus
 
 DATA = {"name": "kokoro-data", "path": "/var/lib/kokoro", "copy": "none", "from_folder": None}
@@ -74,11 +74,15 @@ def test_a_copy_is_bounded_and_comes_back_after_no_restart(incus: Incus) -> None
     assert {key: made[key] for key in wanted} == wanted
 
 
-def test_secrets_and_journals_are_gone_before_the_first_start(incus: Incus) -> None:
+def test_secrets_journals_and_what_its_programs_wrote_are_gone_before_the_first_start(
+    incus: Incus,
+) -> None:
     name = create_sandbox(kokoro()).name
     files = incus.machines[name].files
     assert SECRET not in b"".join(files.values())
-    assert b"what people said" not in b"".join(files.values())
+    assert [path for path, text in files.items() if text == b"what people said"] == []
+    assert files["/var/lib/hidden/a.txt"] == b"what nobody said"
+    assert files["/etc/systemd/system/kokoro.service"] == UNIT
     folder = "/etc/hearth/credentials/kokoro"
     # Of the same shape, so that its program starts.
     found = json.loads(files[f"{folder}/digests"])
@@ -86,8 +90,9 @@ def test_secrets_and_journals_are_gone_before_the_first_start(incus: Incus) -> N
     assert not {*found.values()} & {*json.loads(DIGESTS).values()}
     assert len(files[f"{folder}/key"]) == 64
     assert files["/etc/hearth/kokoro.json"] == b"{}"
-    touched = [index for index, line in enumerate(incus.did) if "/etc/" in line or "/var/" in line]
-    assert len(touched) == 3
+    did = enumerate(incus.did)
+    touched = [index for index, line in did if line.startswith(("write /", "delete /"))]
+    assert len(touched) == 7
     assert max(touched) < incus.did.index(f"start {name}")
     # The service itself keeps all of it.
     assert incus.machines["kokoro"].files[f"{folder}/key"] == SECRET

@@ -108,10 +108,10 @@ def test_an_answer_without_thought_is_requested() -> None:
 def test_thought_alone_is_reported_as_that() -> None:
     with pytest.raises(AssertionError, match="the answer is empty"):
         whole({"content": ""})
-    with pytest.raises(pytest.fail.Exception, match="ended in thought alone: allow more tokens"):
+    with pytest.raises(pytest.fail.Exception, match="used all its tokens for reasoning: allow"):
         whole({"content": None, "reasoning_content": "hm"})
     # Of a model that cannot stop thinking it is no fault of the house.
-    with pytest.raises(NotMeasured, match="ended in thought alone"):
+    with pytest.raises(NotMeasured, match="used all its tokens for reasoning"):
         whole({"content": "", "reasoning": "hm"}, model=VL)
 
 

@@ -64,7 +64,8 @@ def test_every_verdict_is_written_with_its_outcome(tmp_path: Path) -> None:
             timeout=60,
         ).stdout
     )
-    assert events[0] == {"kind": "start", "tests": 5}
+    names = ["fine", "waits", "cannot tell", "in set up", "is broken ollama"]
+    assert events[0] == {"kind": "start", "tests": 5, "names": names}
     verdicts = {
         e["promise"]: (e["about"], e["outcome"], e["percent"], e["detail"]) for e in events[1:-1]
     }

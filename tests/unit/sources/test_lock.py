@@ -74,7 +74,7 @@ def test_another_version_is_recorded_separately(place: Path) -> None:
 
 def test_lock_records_verifies_and_replaces_on_demand(place: Path) -> None:
     def lock(source: Source, *names: str) -> str:
-        (got,) = locking.lock(store(place), {"tool": source}, names)
+        (got,) = locking.lock_sources(store(place), {"tool": source}, names)
         return got.state
 
     assert lock(TOOL) == "unverified"

@@ -15,7 +15,7 @@ from hearth.backup import timer
 from hearth.render.units import (
     EXPOSURE_CEILING,
     HARDENING,
-    Run,
+    StartData,
     UnitError,
     exposure_ceiling,
     quoted,
@@ -24,7 +24,7 @@ from hearth.render.units import (
 from hearth.sandbox import units as sandboxes
 from tests.role_data import ACCELERATORS, reference_house, run_units
 
-FIELDS = [field.name for field in dataclasses.fields(Run)]
+FIELDS = [field.name for field in dataclasses.fields(StartData)]
 
 SAMPLE: dict[str, Any] = {
     "summary": "Answers 100 % of the time",
@@ -309,7 +309,7 @@ def test_the_nightly_backup_does_not_exceed_its_exposure(tmp_path: Path) -> None
 
 
 def test_the_guard_of_sandboxes_does_not_exceed_its_exposure(tmp_path: Path) -> None:
-    text = sandboxes.units("/root/hearth")[f"{sandboxes.UNIT}.service"]
+    text = sandboxes.unit_files("/root/hearth")[f"{sandboxes.UNIT}.service"]
     path = tmp_path / f"{sandboxes.UNIT}.service"
     path.write_text(text)
     assert 0 <= round(exposure_ceiling(text) - exposure(path), 1) <= 0.2

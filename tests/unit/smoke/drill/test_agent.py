@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hearth.smoke.drill.agent import CUT, DRIP, FAULTS, HANG, REFUSED, WELL, Agent, Member
+from hearth.smoke.drill.agent import CUT, DRIP, FAULTS, HANG, REFUSED, WELL, DrillAgent, Member
 from hearth.smoke.drill.cases import PATHS, read_answer, small_request
 
 # Not the address of a drill, which another test starts beside this one.
@@ -23,7 +23,7 @@ async def broken_answer(
 ) -> dict[str, Any]:
     """Send a request to a broken member itself, as the agent does to the gateway."""
     member = Member("m", HOST, 4101, None, kind)
-    agent = Agent([member], (HOST, 4101))
+    agent = DrillAgent([member], (HOST, 4101))
     control = tmp_path / fault
     await agent.set_faults({})
     within_s = 0.5 if fault in (HANG, DRIP) else 5.0
@@ -66,7 +66,7 @@ def test_the_own_time_of_a_real_member_is_measured(tmp_path: Path) -> None:
     async def passed_on() -> dict[str, Any]:
         behind = Member("behind", HOST, 4102, None, "chat")
         before = Member("before", HOST, 4101, f"http://{HOST}:4102/v1", "chat")
-        agent = Agent([behind, before], (HOST, 4101))
+        agent = DrillAgent([behind, before], (HOST, 4101))
         await agent.set_faults({})
         step = {"faults": {}, "requests": [small_request("before", "chat", "streamed", 5.0)]}
         done = await agent.step(step, "k")

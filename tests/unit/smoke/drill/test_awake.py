@@ -14,8 +14,8 @@ from hearth.catalogue.house import Alias
 from hearth.clients.models import READY
 from hearth.smoke import test_fallback
 from hearth.smoke.drill.agent import Member
-from hearth.smoke.drill.cases import Row
-from hearth.smoke.drill.gateway import Plan
+from hearth.smoke.drill.cases import DrillRow
+from hearth.smoke.drill.gateway import GatewayPlan
 from hearth.smoke.plugin import Notes
 
 
@@ -48,9 +48,9 @@ def test_the_next_member_is_loaded_before_its_cases(
     }
     monkeypatch.setattr(status, "models", lambda _: SimpleNamespace(models=states))
 
-    def case(alias: Alias, fault: str, order: object) -> Row:
+    def case(alias: Alias, fault: str, order: object) -> DrillRow:
         held.add(card.holds)
-        return Row(alias.name, alias.members[0], fault, "b", 0.1, 0.1, [])
+        return DrillRow(alias.name, alias.members[0], fault, "b", 0.1, 0.1, [])
 
     monkeypatch.setattr(test_fallback, "first_is_broken", case)
     edge: Any = card
@@ -60,7 +60,7 @@ def test_the_next_member_is_loaded_before_its_cases(
     members = tuple(Member(name, "", 0, "http://real", "chat") for name in ("b", "d"))
     notes = Notes()
     notes.drill = {"rows": []}
-    plan = Plan({}, members, HOUSE.aliases)
+    plan = GatewayPlan({}, members, HOUSE.aliases)
     test_fallback.test_the_next_member_answers(
         fallback, test_fallback.Drill(plan, lambda _: [], load), notes
     )

@@ -17,13 +17,13 @@ import yaml
 from hearth.machine import engine, systemd
 from hearth.render.units import systemd_unit
 from hearth.smoke.drill import agent, gateway
-from hearth.smoke.drill.gateway import HOST, DrillError, Plan, make_plan
+from hearth.smoke.drill.gateway import HOST, DrillError, GatewayPlan, make_plan
 from tests.documents import shipped_house
 from tests.small_house import alias, model, small_house
 
 LIVE = shipped_house().services["litellm"]
 FILES = {"config.yaml", "aliases.json", "consumers.json"}
-NO_PLAN = Plan({}, (), {})
+NO_PLAN = GatewayPlan({}, (), {})
 TAKEN = engine.Completed(1, "", "Failed to start transient service unit: already exists.\n")
 IDLE = systemd.UnitState("inactive", "dead", "success", 0)
 
@@ -100,7 +100,7 @@ ALIASES = [
 ]
 
 
-def plan() -> Plan:
+def plan() -> GatewayPlan:
     house = small_house(MODELS, ALIASES, {"owner": "all"})
     return make_plan(house, {"b", "far"}, 1.0)
 

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from hearth.cli.verify import view
-from hearth.smoke.drill.cases import NO_MEMBER, Row
+from hearth.smoke.drill.cases import NO_MEMBER, DrillRow
 from hearth.smoke.history import write
 from hearth.smoke.receipt import (
     Drill,
@@ -24,10 +24,10 @@ from hearth.smoke.receipt import (
 )
 
 ROWS = [
-    Row("fast", "a", "500", "b", 0.12, 0.1, []),
-    Row("fast", "a", "hang", "b", 1.02, 1.5, ["plain: <late>"]),
-    Row("fast", "all", "hang", NO_MEMBER, 4.0, 4.0, []),
-    Row("vision", "all", "500", NO_MEMBER, 0.02, 0.02, []),
+    DrillRow("fast", "a", "500", "b", 0.12, 0.1, []),
+    DrillRow("fast", "a", "hang", "b", 1.02, 1.5, ["plain: <late>"]),
+    DrillRow("fast", "all", "hang", NO_MEMBER, 4.0, 4.0, []),
+    DrillRow("vision", "all", "500", NO_MEMBER, 0.02, 0.02, []),
 ]
 DRILL = Drill("2026-11-21T12:00:00+00:00", "abc1234", 1.0, ["far"], ROWS)
 RECEIPT = Receipt(
