@@ -86,6 +86,7 @@ export function atApprovals(dark) {
     refuse: approvals.refuse,
     "without a passkey": approvals.withoutPasskey,
     late: approvals.late,
+    change: approvals.change,
   };
 }
 

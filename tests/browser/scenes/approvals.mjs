@@ -3,6 +3,8 @@ import { act, enter as enterChat, logIn, openPage, request, write } from "../cha
 import { visit } from "../visit.mjs";
 
 const DECIDED_MS = 90_000;
+// A change of the house is carried out by a whole run, with its checks.
+const CHANGED_MS = 600_000;
 const AUTHENTICATOR = {
   ...{ protocol: "ctap2", transport: "internal", hasResidentKey: true },
   ...{ hasUserVerification: true, isUserVerified: true, automaticPresenceSimulation: true },
@@ -30,14 +32,19 @@ export async function enrol(browser, job) {
 }
 
 /** Ask in the chat for a restart, follow it to its approval, read it and approve it by passkey. */
-export async function approve(browser, job) {
-  const asked = await ask(browser, job, job.restart);
+export const approve = (browser, job) => decide(browser, job, job.restart, DECIDED_MS);
+
+/** Approve a change of the house, which the page shows as a diff, by passkey as well. */
+export const change = (browser, job) => decide(browser, job, job.change, CHANGED_MS);
+
+async function decide(browser, job, wish, within) {
+  const asked = await ask(browser, job, wish);
   const page = await visit(browser, asked.approval);
   const passkey = await plug(page, job);
   const before = await proposal(page);
-  await page.screenshot({ path: join(job.folder, "approval.png"), fullPage: true });
+  await page.screenshot({ path: join(job.folder, `${asked.name}.png`), fullPage: true });
   await page.click("#approve");
-  const state = await ended(page);
+  const state = await ended(page, within);
   await unplug(passkey, job);
   const after = await proposal(page);
   return { ...asked, before, state, after, complaints: page.complaints };
@@ -50,7 +57,9 @@ export async function refuse(browser, job) {
   const before = await proposal(page);
   await page.screenshot({ path: join(job.folder, "diff.png"), fullPage: true });
   await page.click("#refuse");
-  return { ...asked, before, state: await ended(page), complaints: page.complaints };
+  const state = await ended(page);
+  const { done: services } = await act(page, job, "read the services");
+  return { ...asked, before, state, services, complaints: page.complaints };
 }
 
 /** Press the page's own button as a program would: signed in, and without a passkey. */
@@ -134,12 +143,12 @@ async function said(page) {
 }
 
 /** Wait until a decided proposal has come to its end, and return which one. */
-async function ended(page) {
+async function ended(page, within = DECIDED_MS) {
   await page.waitForFunction(
     () => !["pending", "approved", "running", undefined].includes(
       document.querySelector("#verdict")?.dataset.state,
     ),
-    { polling: 200, timeout: DECIDED_MS },
+    { polling: 200, timeout: within },
   );
   return page.$eval("#verdict", (one) => one.dataset.state);
 }
