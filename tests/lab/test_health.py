@@ -10,7 +10,7 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -83,10 +83,14 @@ WAYS = (KILLED, HALTED, SLOWED)
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened to one service under one fault: seconds since the fault, or the repair."""
+    """What happened to one service under one fault: seconds since the fault, or the repair.
+
+    The fault was made at the Unix time `at`.
+    """
 
     name: str
     fault: Fault
+    at: float = 0.0
     red_s: float | None = None
     found_s: float | None = None
     green_s: float | None = None
@@ -139,7 +143,7 @@ class Story:
         try:
             broken = self._run(faults, "breaks")
             for name, one in outcomes.items():
-                finding = f"finding-{one.fault.finding}:{name}"
+                one.at, finding = broken[name], f"finding-{one.fault.finding}:{name}"
                 wanted = {**self.ids(name, "down"), finding: "down"}
                 seen = self.shown.wait(broken[name], wanted, NAMED_S + 5)
                 one.red_s = last(seen, self.ids(name, "down"), broken[name])
@@ -239,16 +243,15 @@ class Story:
             if at > began
         ]
 
-    def resolved(self) -> None:
+    def resolved(self, ours: Sequence[Outcome]) -> None:
         """Wait for the messages that all is well again, and keep what each fault got."""
-        ours = [*self.alerted, *([self.disk] if self.disk else [])]
         deadline = time.time() + OVER_S
         while True:
             self.messages = self.phone.messages()
             self.heard = came = [alert for one in self.messages for alert in read(one)]
             for one in ours:
-                about = one.name
-                one.alerts = [a for a in came if (a.name, a.about) == (one.fault.finding, about)]
+                mine = (one.fault.finding, one.name)
+                one.alerts = [a for a in came if (a.name, a.about) == mine and a.at > one.at]
             if all(one.alerts and one.alerts[-1].over for one in ours) or time.time() > deadline:
                 return
             time.sleep(ASK_S)
@@ -331,7 +334,7 @@ def live(story: Story) -> None:
     story.alerted = story.play(first, alerts=True)
     story.disk = story.fill_the_disk()
     story.quiet_minute()
-    story.resolved()
+    story.resolved([*story.alerted, story.disk])
     for number in (1, 2):
         faults = {name: turned(number, name) for name in story.services}
         faults |= dict.fromkeys(PARTS, WAYS[number - 1])
@@ -358,10 +361,10 @@ def test_each_fault_is_red_with_its_finding_in_time_and_green_after_it(story: St
     assert (late, unnamed, stuck) == ([], [], [])
 
 
-def test_each_fault_reaches_the_phone_once_and_so_does_its_end(story: Story) -> None:
-    assert story.disk
+def came_once_and_ended(story: Story, outcomes: Iterable[Outcome]) -> None:
+    """Check the alerts of these faults."""
     wrong = {}
-    for one in [*story.alerted, story.disk]:
+    for one in outcomes:
         story.house.figures[f"{one.name}, {one.fault.name}: on the phone after, s"] = (
             one.alert_s or -1
         )
@@ -369,11 +372,30 @@ def test_each_fault_reaches_the_phone_once_and_so_does_its_end(story: Story) -> 
         if [over for over, _ in groupby(alert.over for alert in one.alerts)] != [False, True]:
             wrong[str(one)] = one.alerts
     assert wrong == {}
+
+
+def test_each_fault_reaches_the_phone_once_and_so_does_its_end(story: Story) -> None:
+    assert story.disk
+    came_once_and_ended(story, [*story.alerted, story.disk])
     texts = [(one.get("title"), one["message"]) for one in story.messages]
     assert len(texts) == len(set(texts)), "a message came twice"
     expected = {(one.fault.finding, one.name) for one in [*story.alerted, story.disk]}
     others = {(a.name, a.about) for a in story.heard if not a.over} - expected
     assert others == set(), "an alert about something that was well"
+
+
+@pytest.mark.long
+def test_the_other_ways_reach_the_phone_as_well(story: Story) -> None:
+    first = {one.name: one.fault for one in story.alerted}
+    for number in (1, 2):
+        faults = {
+            name: WAYS[(WAYS.index(fault) + number) % 3]
+            for name, fault in first.items()
+            if name not in CARRIERS
+        }
+        outcomes = story.play(faults, alerts=True)
+        story.resolved(outcomes)
+        came_once_and_ended(story, outcomes)
 
 
 def test_a_full_disk_is_red_and_green_in_time(story: Story) -> None:
