@@ -213,13 +213,13 @@ def settle(client: Client, within_s: float = SETTLE_LIMIT_S) -> None:
 
 def _ensure_credentials(client: Client, found: Any) -> list[str]:
     """Let systemd in the instance use credentials; AppArmor on some machines forbids them."""
-    if engine.run_inside(client, found.name, PROBE).returncode == 0:
+    if _probe(client, found).returncode == 0:
         return []
     # Incus' profile for nesting allows the mounts that credentials need (lxc/incus#887).
     _patch_config(client, found, **{NESTING_KEY: "true", NESTED_KEY: "1"})
     found.restart(wait=True)
     wait_ready(client, found)
-    probed = engine.run_inside(client, found.name, PROBE)
+    probed = _probe(client, found)
     if probed.returncode:
         lines = probed.stderr.decode(errors="replace").strip().splitlines() or ["no error message"]
         raise InstanceError(
@@ -227,6 +227,15 @@ def _ensure_credentials(client: Client, found: Any) -> list[str]:
             "for AppArmor's denial in `journalctl -k`"
         )
     return [f"{found.name}: {NESTING_KEY}, since this machine's AppArmor forbids credentials"]
+
+
+def _probe(client: Client, found: Any) -> engine.Output:
+    """Start a unit with a credential in the instance."""
+    try:
+        return engine.run_inside(client, found.name, PROBE)
+    except engine.OutputLost as lost:
+        # A busy Incus loses output now and then; the exit code says what matters.
+        return engine.Output(lost.returncode, b"", b"")
 
 
 def _patch_config(client: Client, found: Any, **config: str) -> None:

@@ -60,6 +60,23 @@ def test_an_instance_that_a_killed_run_left_unfinished_is_rebuilt(incus: FakeInc
     assert ensure(incus, wanted()) == []
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_exit_code_of_the_probe_counts_though_its_output_was_lost(
+    monkeypatch: pytest.MonkeyPatch, incus: FakeIncus, code: int
+) -> None:
+    def lossy(client: Any, instance: str, argv: Any, **more: Any) -> engine.Output:
+        if argv == instances.PROBE:
+            raise engine.OutputLost("stream 2 of a command broke off", code)
+        return execute(client, instance, argv, **more)
+
+    monkeypatch.setattr(engine, "run_inside", lossy)
+    if code:
+        with pytest.raises(InstanceError, match="cannot pass secrets"):
+            ensure(incus, wanted())
+    else:
+        assert ensure(incus, wanted())[-1] == "start open-webui"
+
+
 def test_what_incus_is_still_at_is_waited_for() -> None:
     def operation(kind: str) -> dict[str, str]:
         return {"class": kind, "description": "Creating instance"}
