@@ -12,6 +12,7 @@ import hearth
 # Command: its module, and its function or a typer app there. The order is that of --help.
 _COMMANDS = {
     "check": "check:check_inventory",
+    "plan": "plan:app",
     "up": "up:build_and_verify",
     "verify": "verify:verify_house",
     "receipt": "receipt:app",
@@ -94,6 +95,8 @@ def main(
     edits = "--new-key" in words or (command == "remove" and "--all" not in words)
     # These look at the house from here, and guard this very machine.
     here = "--from-lan" in words or words == ["sandbox", "guard"]
+    # Figures of other machines are computed anywhere.
+    here = here or words[:2] == ["plan", "predict"] or (command == "plan" and "--machine" in words)
     if edits or here or command in _HERE:
         return
     from hearth.project import current
