@@ -97,9 +97,9 @@ class MeasuredMachine:
 class Place:
     """Where a model computes: a processor, or the cards of one backend together.
 
-    `memory_bytes` is all of its memory, and `held_bytes` what others hold of it. Rates are per
-    second. What does not fit into a dedicated memory is computed on the host. `slot_bytes` is the
-    memory of the largest card.
+    `memory_bytes` is all of its memory, of which others hold `held_bytes`. A shared memory is that
+    of the machine, and models may have `limit_bytes` of it. Rates are per second, the bandwidth as
+    makers publish it. What does not fit into a dedicated memory is computed on the host.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Place:
     memory_bytes: float
     bandwidth_bytes_per_s: float
     held_bytes: float = 0
+    limit_bytes: float = math.inf
     host_memory_bytes: float = 0
     host_bandwidth_bytes_per_s: float = 0
     bus_bytes_per_s: float = 0
@@ -169,6 +170,8 @@ def _rates(machine: MeasuredMachine) -> Iterator[tuple[str, Rate]]:
     yield from ((what, rate) for what, rate in named.items() if rate)
 
 
+# The part of the published bandwidth that a copy by all processors reaches.
+COPY_SHARE = 0.8
 # A machine that hides its memory's speed; two channels of DDR4, which most small machines have.
 ASSUMED_BANDWIDTH = 40e9
 # By backend, where a driver does not tell a card's memory clock: the slowest cards in use.
@@ -199,7 +202,7 @@ def _processor(machine: MeasuredMachine) -> Place:
         kind="shared",
         memory_bytes=machine.memory_bytes,
         held_bytes=machine.held_bytes,
-        bandwidth_bytes_per_s=rate.median if rate else ASSUMED_BANDWIDTH,
+        bandwidth_bytes_per_s=rate.median / COPY_SHARE if rate else ASSUMED_BANDWIDTH,
         matrix_per_s=machine.matrix.median if machine.matrix else 0,
         disk_bytes_per_s=machine.disk.median if machine.disk else 0,
         is_estimated=rate is None,
@@ -215,7 +218,7 @@ def _together(cards: list[Card], cpu: Place) -> Place:
         else (cpu.bandwidth_bytes_per_s if card.kind == "shared" else ASSUMED_CARD_BANDWIDTH)
         for card in cards
     ]
-    memory = sum(card.memory_bytes for card in cards)
+    memory: float = sum(card.memory_bytes for card in cards)
     seconds = sum(card.memory_bytes / rate for card, rate in zip(cards, rates, strict=True))
     place = replace(
         cpu,
@@ -231,7 +234,12 @@ def _together(cards: list[Card], cpu: Place) -> Place:
         and (first.kind == "dedicated" or cpu.is_estimated),
     )
     if first.kind == "shared":
-        return place
+        return replace(
+            place,
+            memory_bytes=cpu.memory_bytes,
+            held_bytes=cpu.held_bytes,
+            limit_bytes=min(memory, cpu.memory_bytes),
+        )
     buses = [card.bus.median for card in cards if card.bus]
     return replace(
         place,

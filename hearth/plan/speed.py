@@ -88,12 +88,8 @@ class Speed:
 
 
 def speed_of(work: Work, place: Place, reserve_bytes: float = 0) -> Speed:
-    """Return how fast a model answers in a place, of which `reserve_bytes` are for others.
-
-    Raises:
-        ZeroDivisionError: never for a place with a bandwidth and a model with weights.
-    """
-    room = place.memory_bytes - place.held_bytes - reserve_bytes
+    """Return how fast a model answers in a place, of which `reserve_bytes` are for others."""
+    room = min(place.memory_bytes - reserve_bytes, place.limit_bytes)
     needed = work.weights_bytes + work.cache_bytes + work.graph_bytes
     where, on_host = _where(work, place, room, needed)
     if where == "nowhere":
