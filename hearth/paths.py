@@ -9,6 +9,8 @@ ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
 # Beside it: each figure over the kept receipts; the page and `hearth doctor` read it.
 TREND = "trend.json"
+# Beside it: what `hearth plan` measured and proposed last; the page shows it.
+PLAN = "plan.json"
 # Names the address that devices were told when the house was last converged.
 TRUST_CONFIG = Path("/etc/hearth/trust.json")
 DOWNLOADS = Path("/var/cache/hearth/downloads")

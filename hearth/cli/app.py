@@ -12,6 +12,7 @@ import hearth
 # Command: its module, and its function or a typer app there. The order is that of --help.
 _COMMANDS = {
     "check": "check:check_inventory",
+    "machine": "plan:show_machine",
     "plan": "plan:app",
     "up": "up:build_and_verify",
     "verify": "verify:verify_house",

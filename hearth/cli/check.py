@@ -2,8 +2,9 @@
 
 import typer
 
-from hearth.catalogue import CatalogueError
-from hearth.cli.console import AsJson, note, print_json, show
+from hearth.catalogue import CatalogueError, House
+from hearth.cli.console import AsJson, note, print_error, print_json, show
+from hearth.paths import PLAN, RECEIPT_FOLDER
 from hearth.project import current
 from hearth.render.agents import notes_on_trust
 
@@ -22,7 +23,7 @@ def check_inventory(as_json: AsJson = False) -> None:
             raise
         print_json({"good": False, "problems": [str(p) for p in error.problems]})
         raise typer.Exit(1) from None
-    notes = []
+    problems, notes = _misfits(house)
     for alias in house.aliases.values():
         if not alias.offered:
             notes.append(f"{alias.name} is not offered: {alias.reason}")
@@ -30,11 +31,37 @@ def check_inventory(as_json: AsJson = False) -> None:
         notes += [f"{alias.name} leaves out {n}: {reason}" for n, reason in alias.dropped.items()]
     notes += notes_on_trust(house)
     if as_json:
-        print_json({"good": True, "problems": [], "notes": notes})
+        print_json({"good": not problems, "problems": problems, "notes": notes})
+    else:
+        for text in notes:
+            note(text)
+        for text in problems:
+            print_error(text)
+    if problems:
+        raise typer.Exit(1)
+    if as_json:
         return
-    for text in notes:
-        note(text)
     show(
         f"[green]fine:[/green] {len(house.services)} services, {len(house.parts)} parts, "
         f"{len(house.aliases)} aliases, {len(house.sites)} addresses"
     )
+
+
+def _misfits(house: House) -> tuple[list[str], list[str]]:
+    """Return the models that do not fit this machine, and a note where that is not known.
+
+    The machine is as `hearth plan` measured it last.
+    """
+    path = RECEIPT_FOLDER / PLAN
+    try:
+        text = path.read_text("utf-8")
+    except OSError:
+        return [], []
+    # Here, since a house without a plan needs none of it.
+    from hearth.plan import PlanError
+    from hearth.plan.inventory import misfits_of
+
+    try:
+        return list(misfits_of(text, str(path), house)), []
+    except PlanError:
+        return [], [f"{path} cannot be read: run `hearth plan`"]

@@ -123,7 +123,7 @@ def _is_integrated(device: Path) -> bool:
 
 
 def _kfd_bandwidth(device: Path, root: Path) -> Rate | None:
-    """Return the bandwidth of a card's memory from the clock and the width that its driver gives."""
+    """Return the bandwidth of a card's memory by its driver's clock and bus width."""
     for node in (root / "sys/class/kfd/kfd/topology/nodes").glob("*"):
         if _properties(node).get("location_id", -1) != _location(device):
             continue

@@ -133,9 +133,7 @@ def _bandwidth(processors: Sequence[int] | None, root: Path) -> Rate | None:
 def _rate(values: Sequence[float], source: str) -> Rate | None:
     if not values:
         return None
-    return Rate(
-        median=statistics.median(values), low=min(values), high=max(values), source=source
-    )
+    return Rate(median=statistics.median(values), low=min(values), high=max(values), source=source)
 
 
 def _matrix_rate() -> Rate | None:
@@ -151,7 +149,7 @@ def _matrix_rate() -> Rate | None:
         start = time.perf_counter()
         np.matmul(left, left)
         rates.append(2 * _MATRIX**3 / (time.perf_counter() - start))
-    return _rate(rates, f"float32 products of {_MATRIX} × {_MATRIX}")
+    return _rate(rates, f"float32 products of {_MATRIX} by {_MATRIX}")
 
 
 def _large_file() -> Path | None:

@@ -14,13 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from hearth.plan import PlanError
-from hearth.plan.models import Shape
+from hearth.plan.models import KnownModel, Shape
 
 # The vocabulary of the largest models takes 12 MiB.
 MOST_BYTES = 48 * 2**20
 _MAGIC, _VERSIONS = b"GGUF", (2, 3)
 _STRING, _ARRAY = 8, 9
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 _MOST_KEYS, _MOST_TENSORS, _MOST_NAME, _MOST_LAYERS = 10_000, 100_000, 65_536, 10_000
 # Arrays up to this length are read: one number for each layer.
 _SHORT = 1024
@@ -123,6 +135,18 @@ def header_of(data: bytes, name: str, file_bytes: int | None = None) -> Header:
             f"and the file has {file_bytes}: download it again"
         )
     return found
+
+
+def as_model(header: Header, name: str) -> KnownModel:
+    """Return the model of a file, for a plan."""
+    return KnownModel(
+        name=name,
+        summary=f"{header.shape.architecture}, from a file",
+        shape=header.shape,
+        files={header.quantisation: header.weights_bytes},
+        quality={},
+        source=header.name,
+    )
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], dict[str, tuple[list[int], int]]]:
@@ -264,9 +288,7 @@ def _size(tensor: str, dimensions: list[int], kind: int) -> int:
     return _product(dimensions) // block * block_bytes
 
 
-def _quantisation(
-    values: Mapping[str, Any], tensors: Mapping[str, tuple[list[int], int]]
-) -> str:
+def _quantisation(values: Mapping[str, Any], tensors: Mapping[str, tuple[list[int], int]]) -> str:
     """Return the file's quantisation as llama.cpp names it, else the type of most weights."""
     from gguf import GGMLQuantizationType, LlamaFileType
 

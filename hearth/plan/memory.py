@@ -76,7 +76,7 @@ class Loaded:
             kept = self.shape.embedding_bytes or _embedding_bytes(self)
             weights -= kept
             source += f", without the embedding ({kept / 1e9:.1f} GB), which stays on the host"
-        cells = f"{self.context} tokens × {self.slots}, {self.cache_type}"
+        cells = f"{self.context} tokens for {self.slots} at once, {self.cache_type}"
         return (
             Line(f"{self.name}: weights", weights, source),
             Line(
@@ -102,7 +102,8 @@ class Loaded:
             active_parameters=self.shape.active_parameters,
             weights_bytes=weights.size_bytes,
             active_bytes=self.weights_bytes * share,
-            layers=self.shape.layers,
+            # A recurrent layer starts about twice as many kernels as one with a cache.
+            layers=self.shape.layers + self.shape.recurrent_layers,
             cache_bytes=cache.size_bytes,
             graph_bytes=graph.size_bytes,
         )
@@ -156,7 +157,7 @@ class Alternative:
     price: str
 
 
-def alternatives(model: Loaded, place: Place, least_context: int = 4096) -> Sequence[Alternative]:
+def alternatives(model: Loaded, least_context: int = 4096) -> Sequence[Alternative]:
     """Return what would make a model smaller, the least painful first."""
     now = cache_bytes(model.shape, model.context, model.slots, model.cache_type)
     found = []

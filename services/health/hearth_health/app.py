@@ -28,9 +28,10 @@ from . import canary
 from .config import Config
 from .figures import SPANS, Figures, FiguresError, Prometheus
 from .live import Live
+from .plan import plan_file
 from .rendering import Renderer
 from .snapshot import SnapshotFile
-from .trend import TrendFile
+from .trend import trend_file
 from .verbs import VERBS, VerbError, ask
 from .view import build_view, everything_up
 
@@ -86,11 +87,12 @@ class Page:
         self._config = config
         self._snapshot = SnapshotFile(config.snapshot)
         self._figures = Figures(Prometheus(config.prometheus))
-        self._trend = TrendFile(config.receipt / "trend.json")
+        self._trend = trend_file(config.receipt / "trend.json")
+        self._plan = plan_file(config.receipt / "plan.json")
         self._renderer = Renderer(files)
         self._live = Live(self._sections, ends)
         self._rendered: Mapping[str, str] = {}
-        self._known: tuple[object, ...] = (None,) * 4
+        self._known: tuple[object, ...] = (None,) * 5
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -101,12 +103,13 @@ class Page:
 
     def _sections(self) -> Mapping[str, str]:
         self._figures.keep_fresh()
-        snapshot, numbers, trend = self._snapshot.read(), self._figures.numbers, self._trend.read()
-        known = (snapshot.data, snapshot.problem, numbers, trend)
+        snapshot, numbers = self._snapshot.read(), self._figures.numbers
+        trend, plan = self._trend.read(), self._plan.read()
+        known = (snapshot.data, snapshot.problem, numbers, trend, plan)
         # To render again what has not changed would cost more than everything else.
         if any(one is not before for one, before in zip(known, self._known, strict=True)):
             values = build_view(self._config, snapshot, numbers)
-            self._rendered = self._renderer.sections(values | {"trend": trend})
+            self._rendered = self._renderer.sections(values | {"trend": trend, "plan": plan})
             self._known = known
         return self._rendered
 

@@ -16,7 +16,7 @@ log = logging.getLogger("hearth_health")
 _CODE = re.compile(r"`([^`]*)`")
 SECTIONS = (
     "summary", "tiles", "findings", "services", "models", "numbers", "turn", "cloud", "trend",
-    "machine",
+    "plan", "machine",
 )  # fmt: skip
 
 

@@ -1,13 +1,11 @@
 """The figures of the last receipt beside those of earlier runs, from `trend.json` beside it."""
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .snapshot import LIMIT_BYTES, bounded
+from .stored import StoredFile
 
 # What a line of points is drawn in, with a margin for its end.
 WIDTH, HEIGHT, MARGIN = 120.0, 28.0, 3.0
@@ -45,37 +43,17 @@ class Trend:
     problem: str = ""
 
 
-class TrendFile:
-    """Reads the file when it has changed, within limits; never raises."""
+def trend_file(path: Path) -> StoredFile[Trend]:
+    """Return the reader of the trend's file."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._seen: tuple[int, ...] = ()
-        self._last = Trend()
+    def failed(why: str) -> Trend:
+        return Trend(problem=f"the figures of earlier runs cannot be read: {why}")
 
-    def read(self) -> Trend:
-        """Return the trend as it was written last."""
-        try:
-            state = os.stat(self._path)
-            seen = (state.st_ino, state.st_mtime_ns, state.st_size)
-            if seen != self._seen:
-                self._seen = seen
-                self._last = _read(self._path)
-        except FileNotFoundError:
-            self._seen, self._last = (), Trend()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            why = getattr(error, "strerror", None) or "it is not valid"
-            self._last = Trend(problem=f"the figures of earlier runs cannot be read: {why}")
-        return self._last
+    return StoredFile(path, _trend, failed, Trend())
 
 
-def _read(path: Path) -> Trend:
-    with path.open("rb") as stream:
-        text = stream.read(LIMIT_BYTES + 1)
-    if len(text) > LIMIT_BYTES:
-        raise ValueError("too long")
-    figures = bounded(json.loads(text))["figures"]
-    rows = [_row(one) for one in figures if len(one["points"]) > 1]
+def _trend(document: Mapping[str, Any]) -> Trend:
+    rows = [_row(one) for one in document["figures"] if len(one["points"]) > 1]
     # What is unusual comes first; the rest keeps its order.
     return Trend(sorted(rows, key=lambda row: row.word not in _UNUSUAL))
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hearth_health.config import Config
-from hearth_health.trend import HEIGHT, TrendFile
+from hearth_health.trend import HEIGHT, trend_file
 
 from .conftest import Write
 from .sample import trend
@@ -55,7 +55,7 @@ def test_the_line_stays_in_its_picture(config: Config) -> None:
     document["figures"][0]["points"] = [{"median": 5.0}] * 3
     document["figures"][0]["band"] = None
     put(config, document)
-    rows = TrendFile(config.receipt / "trend.json").read().rows
+    rows = trend_file(config.receipt / "trend.json").read().rows
     assert len(rows) == 4
     for row in rows:
         points = [tuple(map(float, point.split(","))) for point in row.line.split()]
@@ -108,7 +108,7 @@ async def test_a_name_is_never_markup(
 
 def test_an_unchanged_file_is_read_once(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     put(config, trend())
-    file = TrendFile(config.receipt / "trend.json")
+    file = trend_file(config.receipt / "trend.json")
     first = file.read()
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("read again"))
     assert file.read() is first
