@@ -18,15 +18,15 @@ _REACHED = 0.95
 _REACHED_METAL = 0.87
 # Slow memory comes with few cores, which keep too few reads in flight to use all of it: the
 # reached share is bandwidth / (bandwidth + this), in bytes per second.
-_HALF_DEDICATED, _HALF_SHARED, _HALF_METAL = 80e9, 40e9, 0.0
+_HALF_DEDICATED, _HALF_SHARED, _HALF_METAL = 75e9, 40e9, 0.0
 # The same on a processor, whose cores together read at most about this much.
-_REACHED_CPU, _CORES_BYTES_PER_S = 0.68, 600e9
+_REACHED_CPU, _CORES_BYTES_PER_S = 0.70, 550e9
 # Share of the host's bandwidth that its layers reach while a card computes the others.
 _REACHED_SPILLED = 0.5
 # Starting the kernels of one layer, in seconds: it does not depend on the layer's size.
-_LAYER_S = {"cuda": 55e-6, "rocm": 65e-6, "vulkan": 65e-6, "metal": 100e-6, "cpu": 20e-6}
+_LAYER_S = {"cuda": 55e-6, "rocm": 64e-6, "vulkan": 64e-6, "metal": 100e-6, "cpu": 15e-6}
 # A layer of experts also routes, gathers and adds up.
-_MIXTURE = 1.7
+_MIXTURE = 1.55
 # Below this share of active parameters a model is a mixture.
 MIXTURE_BELOW = 0.9
 # Operations per byte of bandwidth that a GPU's matrix units reach, where nobody measured them.
