@@ -12,21 +12,24 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from hearth.catalogue import House
 from hearth.catalogue.naming import size_bytes
 from hearth.cli.console import AsJson, confirm, note, print_json, show, table, waiting
 from hearth.files import write_atomic
 from hearth.machine.measured import measure
 from hearth.paths import PLAN, RECEIPT_FOLDER
+from hearth.plan import PlanError
 from hearth.plan.document import document_of
 from hearth.plan.headers import as_model, read_header
 from hearth.plan.inventory import apply_changes, changes, diff, unlisted_models, wishes_of
 from hearth.plan.machine import as_plain, read_machine
 from hearth.plan.memory import Budget
-from hearth.plan.models import KnownModel
+from hearth.plan.models import KnownModel, find_model
 from hearth.plan.predict import predictions
 from hearth.plan.proposal import Plan, Row, make_plan
 from hearth.plan.speed import PROMPT_TOKENS, Band
 from hearth.project import Project, current
+from hearth.sources.model_header import registry_header
 
 app = typer.Typer()
 
@@ -83,6 +86,15 @@ def plan_models(
             help="A GGUF file to plan with; its header has the dimensions. Can be repeated.",
         ),
     ] = None,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            show_default=False,
+            help="A model of Ollama's registry, whose header is read there. Can be repeated.",
+        ),
+    ] = None,
     tokens: Annotated[
         int | None,
         typer.Option("--context", min=1, show_default="the inventory's", help="Tokens of a chat."),
@@ -120,6 +132,7 @@ def plan_models(
         measured = read_machine(machine.read_text("utf-8", errors="replace"), str(machine))
     wishes = wishes_of(house, context=tokens, slots=slots, reserve_bytes=_size(reserve))
     extra = [*unlisted_models(house), *map(_model, gguf or ())]
+    extra += _from_registry(models or (), house)
     plan = make_plan(measured, wishes, extra)
     document = document_of(plan)
     if here:
@@ -140,6 +153,17 @@ def _size(text: str | None) -> float | None:
         return float(size_bytes(text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a size: write e.g. 2GB") from None
+
+
+def _from_registry(names: Iterable[str], house: House) -> Iterable[KnownModel]:
+    """Yield the models that the registry knows; the others are noted."""
+    for name in names:
+        if find_model(name):
+            continue
+        try:
+            yield as_model(registry_header(name, house.mirrors), name)
+        except PlanError as error:
+            note(str(error))
 
 
 def _model(path: Path) -> KnownModel:

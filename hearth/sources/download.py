@@ -33,7 +33,7 @@ _SYSTEM_TRUST = Path("/etc/ssl/certs/ca-certificates.crt")
 _OVERLAY = "inventory/local/sources.lock.yml"
 
 REGISTRY = "registry.ollama.ai"
-_MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+MANIFEST_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
 _MANIFEST_LIMITS = Limits(timeout_s=30, attempts=2, spare_bytes=0, max_bytes=1 << 20)
 # The start of a web page in place of a file: a network's sign-in page, or "not found".
 _PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html[\s>])", re.IGNORECASE)
@@ -155,7 +155,7 @@ class _Download:
         """Retry until the file is complete, as long as bytes arrive and time is left."""
         limits, failures = self.limits, 0
         timeout = httpx.Timeout(limits.stall_s, connect=min(limits.stall_s, 15))
-        trust = _system_trust()
+        trust = system_trust()
         # httpx bounds each read; a server that drips its headers would never end otherwise.
         async with (
             asyncio.timeout(limits.timeout_s),
@@ -319,7 +319,7 @@ def _is_protected(url: httpx.URL) -> bool:
     return url.scheme == "https" or url.host in ("127.0.0.1", "::1", "localhost")
 
 
-def _system_trust() -> ssl.SSLContext:
+def system_trust() -> ssl.SSLContext:
     """Return the machine's own trust store, which may hold a company's or a lab's authority."""
     context = ssl.create_default_context()
     if _SYSTEM_TRUST.exists():
@@ -345,7 +345,7 @@ def manifest_digest(model_id: str, mirrors: Mapping[str, str]) -> str:
     with tempfile.TemporaryDirectory(prefix="hearth-") as into:
         found = fetch(
             *(manifest, Path(into), mirrors, None, _MANIFEST_LIMITS),
-            accept=_MANIFEST_TYPE,
+            accept=MANIFEST_TYPE,
             remedy=remedy,
         )
     return f"sha256:{found.sha256}"

@@ -23,7 +23,7 @@ from hearth_health.app import make_app
 from hearth_health.config import load_config
 from hearth_health.snapshot import boot_s
 
-from .sample import prometheus_answer, settings, snapshot, trend
+from .sample import plan, prometheus_answer, settings, snapshot, trend
 
 PORT, FIGURES_PORT = 9182, 9190
 
@@ -84,4 +84,5 @@ if __name__ == "__main__":
     (place / "health.json").write_text(json.dumps(made_up))
     (place / "receipt").mkdir(exist_ok=True)
     (place / "receipt" / "trend.json").write_text(json.dumps(trend()))
+    (place / "receipt" / "plan.json").write_text(json.dumps(plan()))
     asyncio.run(serve(place, sys.argv[2] if len(sys.argv) > 2 else "well"))

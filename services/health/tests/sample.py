@@ -201,3 +201,41 @@ def prometheus_answer(path: str, query: str, start: float, end: float, step: flo
     times = range(int(start), int(end) + 1, int(step))
     values = [[at, str(base * dice.uniform(0.8, 1.3))] for at in times]
     return [{"metric": {}, "values": values[len(values) // 6 :]}]
+
+
+def plan() -> dict[str, Any]:
+    """Return what `hearth plan` writes beside the receipt, as far as the page reads it."""
+
+    def model(name: str, speed: float, fits: bool = True) -> dict[str, Any]:
+        band = {"value": speed, "low": speed / 1.25, "high": speed * 1.25}
+        return {
+            "name": name,
+            "fits": fits,
+            "where": "vram" if fits else "nowhere",
+            "needed_bytes": 5_000_000_000,
+            "tokens_per_s": band if fits else None,
+            "first_token_s": {"value": 0.4, "low": 0.2, "high": 0.7},
+        }
+
+    return {
+        "form": "hearth-plan-1",
+        "machine": {"name": "a machine, 32 GiB", "measured": "2026-11-26T09:00:00Z"},
+        "choices": [
+            {"role": "fast", "model": "quick", "reason": ""},
+            {"role": "local", "model": "quick", "reason": ""},
+            {"role": "coder", "model": "careful", "reason": ""},
+        ],
+        "models": [
+            model("other", 30),
+            model("careful", 12),
+            model("quick", 42),
+            model("too large", 1, fits=False),
+        ],
+        "budgets": [
+            {
+                "device": "a card",
+                "free_bytes": 1_000_000_000,
+                "lines": [{"what": "reserve", "size_bytes": 500_000_000, "source": "the driver"}],
+            }
+        ],
+    }

@@ -61,9 +61,7 @@ def _predicted(row: dict[str, str]) -> Published:
     if "host_bandwidth_gb_s" in machine:
         # Enough for every spilled row; its source gives 62 to 64 GB.
         machine["host_memory_gb"] = 64
-    model: dict[str, Any] = {
-        key: float(row[key]) for key in ("total_params_b", "active_params_b")
-    }
+    model: dict[str, Any] = {key: float(row[key]) for key in ("total_params_b", "active_params_b")}
     model |= {"name": row["model"], "quantisation": row["quantisation"], "context": 4096}
     (found,) = predictions(yaml.safe_dump(machine), yaml.safe_dump([model]))
     keys = ("total_params_b", "active_params_b", "quantisation", "memory_bandwidth_gb_s")

@@ -77,9 +77,7 @@ def test_the_range_holds_nine_of_ten_of_the_rows_that_were_seen() -> None:
         for row in [*some("fit"), *some("eleven")]
         if (row.model, row.inputs[2]) not in CONTRADICT
     ]
-    inside = [
-        row.prediction["low"] <= row.measured <= row.prediction["high"] for row in seen
-    ]
+    inside = [row.prediction["low"] <= row.measured <= row.prediction["high"] for row in seen]
     assert sum(inside) / len(inside) >= 0.9
 
 

@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_edited_safely_is_one_line(inventory: Path) -> Non
     local.mkdir()
     (local / "aliases.yml").write_text("- a list\n")
     change = Change("aliases.yml", ("aliases", "fast", "members"), ["x"])
-    with pytest.raises(PlanError, match="by hand$"):
+    with pytest.raises(PlanError, match=r"by hand$"):
         diff(inventory, [change])
 
 

@@ -1,5 +1,6 @@
 """What models take of a memory, beside what the runtime itself reports, and headers that lie."""
 
+import contextlib
 import json
 import struct
 from pathlib import Path
@@ -162,11 +163,8 @@ def test_broken_headers_never_crash(files: Path, data: st.DataObject) -> None:
     start = bytearray(start_of(files / "qwen3.5-9b.gguf", 60_000))
     for _ in range(data.draw(st.integers(1, 8))):
         start[data.draw(st.integers(0, len(start) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        found = header_of(bytes(start), "x")
-        assert found.weights_bytes > 0
-    except PlanError as error:
-        assert "\n" not in str(error)
+    with contextlib.suppress(PlanError):
+        assert header_of(bytes(start), "x").weights_bytes > 0
 
 
 def test_alternatives_have_their_price(files: Path) -> None:

@@ -91,9 +91,8 @@ def test_speech_goes_to_a_card_with_room_and_its_way_back_has_a_price(house: Hou
 def test_a_reserve_for_others_makes_models_smaller(house: House) -> None:
     free, shared = plan_of("card-8", house), plan_of("card-8", house, reserve_bytes=3e9)
     assert shared.room_bytes < free.room_bytes
-    assert (
-        max(row.needed_bytes for row in shared.rows if row.fits)
-        < max(row.needed_bytes for row in free.rows if row.fits)
+    assert max(row.needed_bytes for row in shared.rows if row.fits) < max(
+        row.needed_bytes for row in free.rows if row.fits
     )
     assert any(line.source == "set with --reserve" for line in shared.taken)
 

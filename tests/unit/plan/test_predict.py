@@ -70,9 +70,7 @@ def test_a_larger_host_holds_what_a_card_does_not() -> None:
 
 
 def test_a_shared_memory_runs_mixtures_faster_than_dense_models() -> None:
-    mixture, dense, thick = predict(
-        APU, model(30, 3), model(8), model(30, 3, quantisation="Q8_0")
-    )
+    mixture, dense, thick = predict(APU, model(30, 3), model(8), model(30, 3, quantisation="Q8_0"))
     assert mixture["where"] == dense["where"] == "shared"
     assert mixture["tokens_per_s"] > dense["tokens_per_s"]
     # Q4_K_M beats Q8_0 by 21 to 57 % in published figures where bandwidth is the limit.
@@ -108,7 +106,8 @@ def test_a_wrong_row_gets_an_error_and_the_others_answers(row: Any, what: str) -
     assert list(wrong) == ["name", "error"]
     assert wrong["error"].startswith(what)
     assert "\n" not in wrong["error"]
-    assert first["tokens_per_s"] and last["tokens_per_s"]
+    assert first["tokens_per_s"]
+    assert last["tokens_per_s"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""`hearth plan` and `hearth machine`, as a person and as a program call them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+from typer.testing import CliRunner
+
+from hearth import project
+from hearth.cli import check, plan
+from hearth.cli.app import app
+from hearth.plan.machine import read_machine
+
+ROOT = Path(__file__).parents[3]
+MACHINES = ROOT / "tests/fixtures/plan/machines"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A checkout of its own, and a folder for the stored plan."""
+    ignored = shutil.ignore_patterns("local")
+    shutil.copytree(ROOT / "inventory", tmp_path / "inventory", ignore=ignored)
+    (tmp_path / "roles").symlink_to(ROOT / "roles")
+    (tmp_path / "receipt").mkdir()
+    for module in (plan, check):
+        monkeypatch.setattr(module, "RECEIPT_FOLDER", tmp_path / "receipt")
+    monkeypatch.setenv("HEARTH_PROJECT", str(tmp_path))
+    project.current.cache_clear()
+    yield tmp_path
+    project.current.cache_clear()
+
+
+def hearth(*words: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, words, input=given)
+
+
+def machine(name: str) -> str:
+    return str(MACHINES / f"{name}.yml")
+
+
+def test_a_plan_for_another_machine_is_shown_and_not_stored(house: Path) -> None:
+    found = hearth("plan", "--machine", machine("card-8"))
+    assert found.exit_code == 0, found.output
+    for text in ("qwen2.5-coder:7b", "tokens/s", "█", "memory of NVIDIA", "reserve", "because"):
+        assert text in found.stdout
+    assert list((house / "receipt").iterdir()) == []
+
+
+def test_json_is_for_programs(house: Path) -> None:
+    found = hearth("plan", "--machine", machine("apu-64"), "--json")
+    plan = json.loads(found.stdout)
+    assert plan["form"] == "hearth-plan-1"
+    assert {choice["role"] for choice in plan["choices"]} >= {"fast", "coder", "local", "vision"}
+    (row,) = (row for row in plan["models"] if row["name"] == "qwen3:30b-a3b")
+    assert row["tokens_per_s"]["low"] < row["tokens_per_s"]["value"] < row["tokens_per_s"]["high"]
+    assert row["first_token_s"]["value"] > 0
+
+
+def test_this_machine_is_planned_and_the_page_gets_it(house: Path) -> None:
+    found = hearth("plan")
+    assert found.exit_code == 0, found.output
+    stored = json.loads((house / "receipt" / "plan.json").read_text())
+    assert stored["machine"]["nodes"][0]["bandwidth"]["median"] > 0
+    assert stored["models"]
+
+
+def test_a_machine_can_be_carried_in_a_file(house: Path) -> None:
+    found = hearth("machine")
+    assert found.exit_code == 0
+    assert read_machine(found.stdout, "x").cores > 0
+    as_json = json.loads(hearth("machine", "--json").stdout)
+    assert as_json["processor"] == yaml.safe_load(found.stdout)["processor"]
+
+
+def test_a_proposal_is_written_after_its_diff(house: Path) -> None:
+    words = ("plan", "--machine", machine("apu-64"), "--apply", "--yes")
+    found = hearth(*words)
+    assert found.exit_code == 0, found.output
+    assert "+++ local/aliases.yml" in found.stdout
+    local = yaml.safe_load((house / "inventory/local/aliases.yml").read_text())
+    assert local["aliases"]["fast"]["members"][0] == "qwen3:30b-a3b"
+    assert "already has these models" in hearth(*words).output
+
+
+def test_without_a_terminal_nothing_is_written_unasked(house: Path) -> None:
+    found = hearth("plan", "--machine", machine("apu-64"), "--apply")
+    assert found.exit_code == 2
+    assert "add --yes" in found.output
+    assert not (house / "inventory/local").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--reserve", "much"), "is not a size: write e.g. 2GB"),
+        (("--slots", "0"), "should be greater than or equal to 1"),
+        (("--machine", "/nowhere"), "does not exist"),
+    ],
+)
+def test_wrong_words_are_explained(house: Path, words: tuple[str, ...], what: str) -> None:
+    found = hearth("plan", *words)
+    assert found.exit_code == 2
+    assert what in " ".join(found.output.replace("│", " ").split())
+
+
+def test_check_refuses_what_does_not_fit_the_measured_machine(house: Path) -> None:
+    assert hearth("check").exit_code == 0
+    stored = hearth("plan", "--machine", machine("card-8-comfyui"), "--json").stdout
+    (house / "receipt" / "plan.json").write_text(stored)
+    found = hearth("check")
+    assert found.exit_code == 1
+    assert "qwen3.5 (local) needs" in " ".join(found.output.split())
+    as_json = json.loads(hearth("check", "--json").stdout)
+    assert (as_json["good"], len(as_json["problems"])) == (False, 2)
+    # A broken file is a note, not a refusal.
+    (house / "receipt" / "plan.json").write_text("{")
+    again = hearth("check")
+    assert again.exit_code == 0
+    assert "run `hearth plan`" in " ".join(again.output.split())
