@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hearth.machine.facts import SOFTWARE_DRIVERS, memory_bytes, text_of
+from hearth.machine.own_memory import card_bytes, is_own
 from hearth.plan.machine import Card, Rate
 
 _AMD, _INTEL, _NVIDIA = "0x1002", "0x8086", "0x10de"
@@ -79,16 +80,25 @@ def _nvidia_card(nvml: Any, handle: Any) -> Card:
         kind="dedicated",
         memory_bytes=int(memory.total),
         memory_source="NVML",
-        held_bytes=int(memory.used),
+        held_bytes=max(0, int(memory.used) - _own_of_nvidia(nvml, handle)),
         # Two transfers per clock.
         bandwidth=_exact(2 * clock * width, "NVML: memory clock and bus width"),
         bus=_exact(lane * lanes * 1e9 * _BUS_SHARE, "NVML: link generation and lanes"),
     )
 
 
+def _own_of_nvidia(nvml: Any, handle: Any) -> int:
+    """Return what the house's instances hold of a card."""
+    try:
+        processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    except nvml.NVMLError:
+        return 0
+    return sum(int(one.usedGpuMemory or 0) for one in processes if is_own(one.pid))
+
+
 def _amd(device: Path, root: Path) -> Card | None:
     vram, gtt = _number(device / "mem_info_vram_total"), _number(device / "mem_info_gtt_total")
-    used = _number(device / "mem_info_vram_used")
+    used, own = _number(device / "mem_info_vram_used"), card_bytes(device.name, root)
     name = text_of(device / "product_name") or f"AMD {text_of(device / 'device')[2:]}"
     if not _is_integrated(device):
         return Card(
@@ -97,7 +107,7 @@ def _amd(device: Path, root: Path) -> Card | None:
             kind="dedicated",
             memory_bytes=vram,
             memory_source="amdgpu: mem_info_vram_total",
-            held_bytes=used,
+            held_bytes=max(0, used - own),
             bandwidth=_kfd_bandwidth(device, root),
             bus=_link(device),
         )
@@ -111,7 +121,7 @@ def _amd(device: Path, root: Path) -> Card | None:
         kind="shared",
         memory_bytes=vram + min(gtt, cap),
         memory_source=source,
-        held_bytes=used + _number(device / "mem_info_gtt_used"),
+        held_bytes=max(0, used + _number(device / "mem_info_gtt_used") - own),
     )
 
 

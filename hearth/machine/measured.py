@@ -14,6 +14,7 @@ from pathlib import Path
 from hearth.machine.bandwidth import copy_rates
 from hearth.machine.cards import read_cards
 from hearth.machine.facts import cpu_name, memory_bytes, text_of
+from hearth.machine.own_memory import instances_bytes
 from hearth.paths import DOWNLOADS, PROGRAMS
 from hearth.plan.machine import MeasuredMachine, MemoryNode, Rate
 
@@ -46,7 +47,7 @@ def measure(root: Path = Path("/")) -> MeasuredMachine:
         cores=len(os.sched_getaffinity(0)) if here else _cores(root),
         features=tuple(feature for feature in _FEATURES if feature in flags),
         memory_bytes=memory,
-        held_bytes=max(0, memory - memory_bytes(root, "MemAvailable")),
+        held_bytes=max(0, memory - memory_bytes(root, "MemAvailable") - instances_bytes(root)),
         nodes=nodes,
         matrix=_matrix_rate() if here else None,
         disk=_disk_rate(_large_file()) if here else None,

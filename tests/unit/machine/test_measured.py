@@ -1,7 +1,6 @@
 """The machine as the planner measures it: real here, and many others from files."""
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,12 +41,9 @@ def gpu(root: Path, address: str, driver: str, files: dict[str, Any], node: int 
     return device
 
 
-def test_this_machine_is_measured_within_seconds() -> None:
-    began = time.perf_counter()
+def test_this_machine_is_measured() -> None:
     before = os.sched_getaffinity(0)
     found = measure()
-    # 5 s on an idle machine; tests run beside others.
-    assert time.perf_counter() - began < 20
     assert os.sched_getaffinity(0) == before
     assert found.cores == len(before)
     assert found.bandwidth
@@ -63,6 +59,31 @@ def test_a_machine_that_hides_everything_is_one_without_figures(root: Path) -> N
     assert (found.bandwidth, found.matrix, found.disk, found.cards) == (None, None, None, ())
     assert (found.cores, found.features) == (2, ("avx2", "fma"))
     assert any("is assumed" in note for note in found.notes)
+
+
+def test_what_the_house_itself_holds_is_not_others(root: Path) -> None:
+    put(
+        root,
+        {
+            "sys/fs/cgroup/lxc.payload.ollama/memory.stat": "anon 1000000000\nfile 5\nshmem 500",
+            "sys/fs/cgroup/system.slice/memory.stat": "anon 7000",
+        },
+    )
+    assert measure(root).held_bytes == 4_096_000_000 - 1_000_000_500
+
+
+def test_a_card_is_not_held_by_the_houses_own_models(root: Path) -> None:
+    files = {"vendor": "0x1002", "device": "0x1", "mem_info_vram_total": 8 * GIB}
+    gpu(root, "0000:03:00.0", "amdgpu", files | {"mem_info_vram_used": 5 * GIB})
+    client = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\ndrm-memory-vram:\t4194304 KiB"
+    for pid, group in ((50, "0::/lxc.payload.ollama/system.slice"), (60, "0::/user.slice")):
+        put(
+            root / f"proc/{pid}",
+            # Two descriptors of one client.
+            {"cgroup": group, "fdinfo/3": client, "fdinfo/4": client, "fdinfo/5": "pos: 0"},
+        )
+    (card,) = read_cards(root)
+    assert card.held_bytes == GIB
 
 
 def test_memory_nodes_are_told_apart(root: Path) -> None:
@@ -184,6 +205,9 @@ class FakeNvml:
         return 8
 
     def nvmlDeviceGetMaxPcieLinkGeneration(self, handle: int) -> int:
+        raise self.NVMLError
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:
         raise self.NVMLError
 
     def nvmlDeviceGetName(self, handle: int) -> str:
