@@ -32,7 +32,7 @@ def inventory(tmp_path: Path) -> Path:
 
 
 def house_of(folder: Path) -> House:
-    return derive(load(folder), ("openrouter_api_key",), lambda gpu: True)
+    return derive(load(folder), frozenset({"openrouter_api_key"}), lambda gpu: True)
 
 
 def plan_of(name: str, house: House) -> Plan:

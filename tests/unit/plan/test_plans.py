@@ -21,7 +21,7 @@ EXPECTED = yaml.safe_load((FOLDER / "expected.yml").read_text(encoding="utf-8"))
 
 @pytest.fixture(scope="module")
 def house() -> House:
-    return derive(load(ROOT / "inventory"), (), lambda gpu: False)
+    return derive(load(ROOT / "inventory"), frozenset(), lambda gpu: False)
 
 
 def text_of(name: str) -> str:
