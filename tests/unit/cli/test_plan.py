@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from hearth import project
 from hearth.cli import check, plan
