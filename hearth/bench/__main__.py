@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from hearth.bench.llm import requests as llm_requests
+from hearth.bench.llm.report import LlmReport
 from hearth.bench.stt import requests
 from hearth.bench.stt.run import SttReport
 from hearth.bench.tts import answer
@@ -26,7 +28,12 @@ def schema_text(report: type, form: str, case: type, sample: type, fields: tuple
 
 STT = (SttReport, "hearth-bench-stt/1", requests.SttCase, requests.SttSample, requests.FIELDS)
 TTS = (TtsReport, "hearth-bench-tts/1", answer.TtsCase, answer.TtsSample, answer.FIELDS)
+LLM = (
+    *(LlmReport, "hearth-bench-llm/1", llm_requests.LlmCase),
+    *(llm_requests.LlmSample, llm_requests.FIELDS),
+)
 SCHEMAS = {
+    "docs/schema/bench-llm.json": schema_text(*LLM),
     "docs/schema/bench-stt.json": schema_text(*STT),
     "docs/schema/bench-tts.json": schema_text(*TTS),
 }

@@ -68,7 +68,7 @@ async def prove(call: JsonCall, model: str, *, timeout_s: float = 600.0) -> Proo
     was_loaded = False
     try:
         async with asyncio.timeout(timeout_s):
-            was_loaded = await _loaded(call, model) is not None
+            was_loaded = await loaded_entry(call, model) is not None
             return await _measure(call, model)
     except TimeoutError:
         return Proof(model, NOT_MEASURED, f"not done within {timeout_s:g} s")
@@ -135,9 +135,9 @@ async def _measure(call: JsonCall, model: str) -> Proof:
     cpu_only: dict[str, Any] = {"options": {"num_gpu": 0}, "keep_alive": CPU_KEEP_ALIVE}
     for _ in range(ROUNDS):
         # Unloaded first: Ollama would go on with what a run before, or a killed one, has loaded.
-        await _unload(call, model)
+        await unload(call, model)
         await _read(call, model, 5)
-        there = await _loaded(call, model) or {}
+        there = await loaded_entry(call, model) or {}
         words = words or await _enough_words(call, model)
         deployed += [await _read(call, model, words) for _ in range(REPEATS)]
         await _read(call, model, 5, **cpu_only)
@@ -176,17 +176,19 @@ def prompt(words: int) -> str:
     return " ".join([secrets.token_hex(6), *(secrets.choice(_WORDS) for _ in range(words))])
 
 
-async def _loaded(call: JsonCall, model: str) -> dict[str, Any] | None:
+async def loaded_entry(call: JsonCall, model: str) -> dict[str, Any] | None:
+    """Return what Ollama says about a model in memory; None if it is not there."""
     listed = (await call("/api/ps", None)).get("models") or ()
     return next((e for e in listed if key_of(str(e.get("name"))) == key_of(model)), None)
 
 
-async def _unload(call: JsonCall, model: str) -> None:
+async def unload(call: JsonCall, model: str) -> None:
+    """Take a model out of memory, and return once it is; ClientError if that takes too long."""
     await call("/api/generate", {"model": model, "keep_alive": 0, "stream": False})
     try:
         async with asyncio.timeout(UNLOAD_S):
             for attempt in itertools.count():
-                if await _loaded(call, model) is None:
+                if await loaded_entry(call, model) is None:
                     return
                 await asyncio.sleep(min(1.0, 0.05 * attempt))
     except TimeoutError as error:
@@ -195,7 +197,7 @@ async def _unload(call: JsonCall, model: str) -> None:
 
 async def _restore(call: JsonCall, model: str, was_loaded: bool) -> None:
     with contextlib.suppress(ClientError):
-        await _unload(call, model)
+        await unload(call, model)
         if was_loaded:
             await call("/api/generate", {"model": model, "stream": False})
 

@@ -18,9 +18,9 @@ import httpx
 from rich.console import RenderableType
 
 from hearth.bench.baseline import main_pid
-from hearth.bench.llm import TIMES, Comparison, User, added_text, compare, comparison_section
 from hearth.bench.report import Ratio, missed, ratio
 from hearth.bench.session import Progress
+from hearth.bench.turns import TIMES, Comparison, User, added_text, compare, comparison_section
 from hearth.bench.view import Section, ratio_section, terminal
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError, health

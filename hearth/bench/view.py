@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from hearth.bench.report import BaselineFigures, Figures, Ratio, Report, ServerReport
+from hearth.bench.report import BaselineFigures, BenchMachine, Figures, Ratio, Report, ServerReport
 
 _COLOURS = {"reached": "green", "not reached": "red", "not measured": "yellow"}
 Cell = Callable[[Figures], str]
@@ -87,7 +87,27 @@ def _number(ratio: Ratio, value: float) -> str:
     return f"{value:,.0f} {ratio.unit}" if value >= 100 else f"{value:.1f} {ratio.unit}"
 
 
-def machine_text(report: Report) -> str:
+class Measured(Protocol):
+    """A report of any kind."""
+
+    @property
+    def machine(self) -> BenchMachine:
+        """The machine that ran it."""
+
+    @property
+    def started(self) -> str:
+        """An ISO time."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether it measured little."""
+
+
+def machine_text(report: Measured) -> str:
     """Return where and when a report was measured."""
     machine = report.machine
     return (

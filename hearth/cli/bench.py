@@ -1,29 +1,22 @@
 """`hearth bench`: measure."""
 
-import asyncio
 import json
 import os
-import shlex
-import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import httpx
 import typer
-from rich.console import Group
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from hearth import status
-from hearth.bench import accelerator, view
 from hearth.bench import baseline as baselines
-from hearth.bench import chart as charts
 from hearth.bench import chat as chat_bench
-from hearth.bench import llm as llm_bench
+from hearth.bench import view
 from hearth.bench.agents import run as agents_run
 from hearth.bench.agents import tasks as agent_tasks
 from hearth.bench.agents import view as agents_view
@@ -35,19 +28,16 @@ from hearth.bench.stt import view as stt_view
 from hearth.bench.tts import run as tts_run
 from hearth.bench.tts import view as tts_view
 from hearth.catalogue.house import House, Service
-from hearth.cli.console import AsJson, err, find, known, print_error, show_or_print
+from hearth.cli.bench_llm import bench_llm
+from hearth.cli.console import AsJson, find, known, show_or_print
+from hearth.cli.measuring import Out, run_shown, write_results
 from hearth.clients import ClientError
 from hearth.clients.chat import Person, sign_in
 from hearth.clients.endpoints import Endpoint, house_edge
 from hearth.clients.llm import (
     CALL_S,
-    devices_of,
-    direct_and_gateway,
     gateway_of,
-    least_thought,
-    local_model,
     measurer,
-    server_api,
 )
 from hearth.machine import engine
 from hearth.paths import RECEIPT_FOLDER
@@ -56,16 +46,6 @@ from hearth.project import VERIFIER, Project, current
 app = typer.Typer(
     name="bench", help="Measure language models, agents, speech and chat.", no_args_is_help=True
 )
-
-
-def _create(folder: Path | None) -> Path | None:
-    """Create the folder of the results before anything is measured for them."""
-    try:
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise typer.BadParameter(f"{folder}: {error.strerror}") from None
-    return folder
 
 
 _ONLY, _OTHERS = "Only this part, may be repeated: ", "name another service, or a URL"
@@ -79,20 +59,10 @@ Against = Annotated[
 Runs = Annotated[
     int | None, typer.Option("--runs", "-n", min=1, max=100, help="Rounds; 10, or 3 if quick.")
 ]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        callback=_create,
-        file_okay=False,
-        writable=True,
-        help="Write JSON, Markdown and a chart as PNG into a folder.",
-    ),
-]
 _SPEECH: dict[str, tuple[type[Session[Any, Any, Any]], Any]] = {
     "tts": (tts_run.TtsSession, tts_view),
     "stt": (stt_run.SttSession, stt_view),
 }
-T = TypeVar("T")
 
 
 class Thinking(StrEnum):
@@ -101,38 +71,7 @@ class Thinking(StrEnum):
     OFF, LOW, MEDIUM, HIGH, AUTO = "off", "low", "medium", "high", "auto"
 
 
-@app.command("llm")
-def bench_llm(
-    pairs: Annotated[
-        int, typer.Option("--pairs", "-n", min=1, help="Calls to each endpoint.")
-    ] = 100,
-    model: Model = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compare first-token time and speed, direct and through LiteLLM, in alternating calls.
-
-    Example: hearth bench llm -n 100
-    """
-    project = current()
-    house, key = project.house(), project.vault.get(VERIFIER)
-
-    async def work(progress: ShowProgress) -> tuple[llm_bench.LlmReport, accelerator.Proof]:
-        local = local_model(house, _model(house, model))
-        async with httpx.AsyncClient(trust_env=False) as client:
-            quiet = least_thought(local)
-            both = direct_and_gateway(client, house, local, key, quiet)
-            thinking = direct_and_gateway(client, house, local, key) if quiet else None
-            report = await llm_bench.bench_llm(
-                local.name, *both, thinking=thinking, pairs=pairs, progress=progress
-            )
-            proof = await accelerator.prove(server_api(client, house, local), local.id)
-            return report, accelerator.on(proof, devices_of(house, local))
-
-    report, proof = _run(work)
-    document = {"llm": asdict(report), "accelerator": asdict(proof)}
-    content = Group(llm_bench.llm_view(report), accelerator.proof_text(proof))
-    show_or_print(as_json, document, content)
-    raise typer.Exit(0 if report.fine else 1)
+app.command("llm")(bench_llm)
 
 
 @app.command("agents")
@@ -186,7 +125,7 @@ def bench_agents(
             bench = agents_run.Bench(client, gateway, tasks, report, path, progress)
             return await bench.run(chosen)
 
-    _run(work)
+    run_shown(work)
     # A model that was given up says nothing about itself.
     scores = [agents_view.score(one, tasks) for one in report.models.values()]
     report.scores |= {one.model: agents_view.summary(one) for one in scores if not one.stopped}
@@ -241,7 +180,7 @@ def bench_chat(
                 name, each, rounds=rounds, apart_s=apart_s, process=process, progress=progress
             )
 
-    report = _run(work)
+    report = run_shown(work)
     show_or_print(as_json, asdict(report), chat_bench.chat_view(report))
     raise typer.Exit(0 if report.fine else 1)
 
@@ -392,28 +331,10 @@ def _speech(
         more = {"baseline": baselines.in_service(service, command_of), "how": how}
     if service and kind is tts_run.TtsSession:
         more["through"] = _through_caddy(service, endpoints[0].model)
-    report = _run(lambda progress: measure(kind, endpoints, plan, progress=progress, **more))
+    report = run_shown(lambda progress: measure(kind, endpoints, plan, progress=progress, **more))
     foot, sections = view.machine_text(report), form.sections(report)
     show_or_print(as_json, asdict(report), view.terminal(sections, foot))
     if out:
-        text = json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n"
-        (out / f"bench-{name}.json").write_text(text, "utf-8")
-        page = view.markdown(form.TITLE, shlex.join(["hearth", *sys.argv[1:]]), foot, sections)
-        (out / f"bench-{name}.md").write_text(page, "utf-8")
-        if charts.available():
-            charts.draw(form.CHART, foot, form.panels(report), out / f"bench-{name}.png")
-        else:
-            print_error(f"{out}: {charts.INSTALL}")
+        titles = form.TITLE, form.CHART
+        write_results(out, name, asdict(report), titles, foot, sections, form.panels(report))
     raise typer.Exit(0 if report.fine else 1)
-
-
-def _run(work: Callable[[ShowProgress], Coroutine[Any, Any, T]]) -> T:
-    """Run a measurement with a progress bar."""
-    columns = TextColumn("[dim]{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True) as bar:
-        task = bar.add_task("warming up", total=None)
-
-        def show_progress(done: int, of: int, what: str) -> None:
-            bar.update(task, completed=done, total=of, description=what)
-
-        return asyncio.run(work(show_progress))

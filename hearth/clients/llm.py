@@ -78,7 +78,7 @@ def least_thought(model: Model) -> dict[str, str]:
 class Reply:
     """A streamed answer, put together from its events; times in s from the request.
 
-    `tokens` are those that the server reports, `pieces` those that arrived.
+    `tokens` and `prompt_tokens` are those that the server reports, `pieces` those that arrived.
     """
 
     text: str = ""
@@ -87,6 +87,7 @@ class Reply:
     finish: str = ""
     models: list[str] = field(default_factory=list)
     tokens: int | None = None
+    prompt_tokens: int | None = None
     pieces: int = 0
     first_s: float | None = None
     answer_s: float | None = None
@@ -107,8 +108,9 @@ class Reply:
             return
         if (model := event.get("model")) and model not in self.models:
             self.models.append(model)
-        if (tokens := (event.get("usage") or {}).get("completion_tokens")) is not None:
-            self.tokens = int(tokens)
+        usage = event.get("usage") or {}
+        if (tokens := usage.get("completion_tokens")) is not None:
+            self.tokens, self.prompt_tokens = int(tokens), usage.get("prompt_tokens")
         for choice in event.get("choices") or ():
             delta = choice.get("delta") or {}
             self.finish = choice.get("finish_reason") or self.finish

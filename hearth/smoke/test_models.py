@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from hearth.bench.accelerator import NO_GPU, NOT_MEASURED, SOFTWARE, Proof, on, prove
-from hearth.bench.llm import Comparison, added_text, compare
+from hearth.bench.turns import Comparison, added_text, compare
 from hearth.catalogue.house import Alias, House, Model
 from hearth.catalogue.schema import Capability
 from hearth.clients.endpoints import Answer, Edge, sse

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from hearth.bench.chat import ChatProcess, ChatReport, bench_chat, chat_view
-from hearth.bench.llm import WARM_UPS, User
+from hearth.bench.turns import WARM_UPS, User
 from hearth.clients.llm import Sample
 
 UNSEEN = ChatProcess()
@@ -150,7 +150,7 @@ async def test_users_start_at_their_own_times_the_same_on_both_paths(
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("hearth.bench.llm.sleep", sleep)
+    monkeypatch.setattr("hearth.bench.turns.sleep", sleep)
     users, _ = crowd(([1.0], [2.0]), ([1.0], [2.0]))
     await bench_chat("fast", users, rounds=1, apart_s=3)
     by_way = [tuple(waited[at : at + 2]) for at in range(0, len(waited), 2)]

@@ -1,4 +1,4 @@
-"""The cost of the gateway: calls of one model, directly and through the gateway in turns."""
+"""Calls of one model, directly and through the gateway or the chat in turns, and their cost."""
 
 from __future__ import annotations
 
@@ -9,26 +9,13 @@ from asyncio import sleep
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rich.console import RenderableType
-
 from hearth.bench.report import Figures, figures_of, good, values
 from hearth.bench.session import Progress
-from hearth.bench.view import Columns, Section, errors_of, middle, p95, table, terminal
+from hearth.bench.view import Columns, Section, errors_of, middle, p95, table
 from hearth.clients.llm import Measure, Sample, thought_alone
 from hearth.clients.stats import Difference, Spread, paired_difference, spread
 
-# The three prompts that published figures are made with, and the tokens of their answers.
-PROMPTS = {
-    "short": (32, "What is 2 + 2? Answer in one word."),
-    "reasoning": (
-        256,
-        "A shop sells pens at 3 for 4 euros and pads at 2.50 euros each. I buy 12 pens and 5 pads "
-        "and pay with a 50 euro note. How much change do I get? Think step by step.",
-    ),
-    "coding": (256, "Write a Python function that returns Fibonacci numbers with memoisation."),
-}
 PAIR_PROMPT, PAIR_TOKENS = "Name one colour.", 16
-THINKING, THINKING_TOKENS = "reasoning, with thought", 1024
 WARM_UPS = 2
 FIELDS = ("first_ms", "answer_ms", "total_ms", "tokens_per_s")
 THOUGHT_ALONE = "thought_alone"
@@ -62,23 +49,6 @@ class Comparison:
     def fine(self) -> bool:
         """Whether every call was made and answered."""
         return not self.stopped and not self.direct.failed and not self.through.failed
-
-
-@dataclass(frozen=True, slots=True)
-class LlmReport:
-    """The results of `hearth bench llm`: of a short answer, and of each of the three prompts.
-
-    A model that thinks answers one of them with a thought, too.
-    """
-
-    model: str
-    calls: Comparison
-    prompts: dict[str, Comparison]
-
-    @property
-    def fine(self) -> bool:
-        """Whether every short call was made and answered."""
-        return self.calls.fine
 
 
 def fresh(prompt: str) -> str:
@@ -145,51 +115,6 @@ def _figures(case: str, samples: Sequence[Sample]) -> Figures:
 
 def _first_ms(samples: Sequence[Sample]) -> list[float]:
     return sorted(values(good(samples), "first_ms"))
-
-
-async def bench_llm(
-    model: str,
-    direct: Measure,
-    gateway: Measure,
-    *,
-    thinking: User | None = None,
-    pairs: int = 100,
-    prompt_runs: int = 3,
-    progress: Progress = lambda done, of, what: None,
-) -> LlmReport:
-    """Measure both endpoints `pairs` times in turns, then the three prompts.
-
-    `thinking` measures a model that thinks while it does; the others then measure it while it does
-    not.
-    """
-    users = [(direct, gateway)]
-    calls = await compare(users, "gateway", pairs, progress=progress)
-    prompts = {
-        name: await compare(users, "gateway", prompt_runs, tokens=n, prompt=prompt, warm_ups=0)
-        for name, (n, prompt) in PROMPTS.items()
-    }
-    if thinking:
-        prompts[THINKING] = await compare(
-            [thinking],
-            "gateway",
-            prompt_runs,
-            tokens=THINKING_TOKENS,
-            prompt=PROMPTS["reasoning"][1],
-            warm_ups=0,
-        )
-    return LlmReport(model, calls, prompts)
-
-
-def llm_view(report: LlmReport) -> RenderableType:
-    """Return the figures of both endpoints, the cost of the gateway, and the errors."""
-    # Where a model thinks, the answer starts later than the first token.
-    answer = ("answer starts ms", middle("answer_ms", 1))
-    columns = (*TIMES[:2], answer, *TIMES[2:], ("tokens/s", middle("tokens_per_s", 1)))
-    sections = [
-        comparison_section(f"{report.model}, {what}", columns, each)
-        for what, each in ({"one short answer": report.calls} | report.prompts).items()
-    ]
-    return terminal([*sections, Section(lines=[added_text(report.calls.added_first_ms)])])
 
 
 def comparison_section(title: str, columns: Columns, calls: Comparison) -> Section:
