@@ -28,7 +28,7 @@ from hearth.bench.stt import view as stt_view
 from hearth.bench.tts import run as tts_run
 from hearth.bench.tts import view as tts_view
 from hearth.catalogue.house import House, Service
-from hearth.cli.bench_llm import bench_llm
+from hearth.cli.bench_llm import measure_models
 from hearth.cli.console import AsJson, find, known, show_or_print
 from hearth.cli.measuring import Out, run_shown, write_results
 from hearth.clients import ClientError
@@ -71,7 +71,7 @@ class Thinking(StrEnum):
     OFF, LOW, MEDIUM, HIGH, AUTO = "off", "low", "medium", "high", "auto"
 
 
-app.command("llm")(bench_llm)
+app.command("llm")(measure_models)
 
 
 @app.command("agents")

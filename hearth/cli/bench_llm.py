@@ -35,7 +35,7 @@ from hearth.project import VERIFIER, current
 JOURNAL, REPORT = RECEIPT_FOLDER / "bench-llm.jsonl", RECEIPT_FOLDER / reports.NAME
 
 
-def bench_llm(
+def measure_models(
     model: Annotated[
         list[str] | None,
         typer.Option(help="A model or alias; may be repeated. [default: all local models]"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -97,7 +98,8 @@ class LlmBench:
     progress: Progress = lambda done, of, what: None
     skipped: dict[str, str] = field(default_factory=dict)
     stopped_models: dict[str, str] = field(default_factory=dict)
-    _failures: int = 0
+    _failures: Counter[str] = field(default_factory=Counter)
+    """Those in a row, by path."""
     _heat: int = 0
 
     async def run(self) -> LlmReport:
@@ -143,7 +145,8 @@ class LlmBench:
         return result is not None
 
     async def _measure(self, target: Target, missing: list[Step], done: int, of: int) -> None:
-        self._failures, self._heat, warm = 0, slowed.heat_events(), False
+        self._heat, warm = slowed.heat_events(), False
+        self._failures.clear()
         for number, (name, work) in enumerate(missing):
             self.progress(done + number, of, f"{target.name}: {name}")
             if not (warm or name == LOADED or name.startswith(COLD)):
@@ -151,7 +154,7 @@ class LlmBench:
                 await self._send(target, [LlmCase("short", path) for path in (DIRECT, GATEWAY)])
                 warm = True
             await work()
-            if self._failures >= FAILURES:
+            if target.name in self.stopped_models:
                 return
 
     def _steps(self, number: int, target: Target) -> list[Step]:
@@ -205,11 +208,12 @@ class LlmBench:
             if case.what == COLD:
                 await unload(self.ollama(target), target.id)
             for sample in await self._send(target, [case]):
-                self._failures = self._failures + 1 if sample.error else 0
+                self._failures[case.path] += 1
+                self._failures[case.path] *= bool(sample.error)
                 result.append([asdict(case), asdict(sample)])
-                if self._failures >= FAILURES:
-                    why = f"given up after {FAILURES} failures in a row: {sample.error}"
-                    self.stopped_models[target.name] = why
+                if self._failures[case.path] >= FAILURES:
+                    why = f"given up after {FAILURES} failures in a row ({case.path})"
+                    self.stopped_models[target.name] = f"{why}: {sample.error}"
         self.journal.add(target.name, name, result)
 
     async def _send(self, target: Target, cases: Sequence[LlmCase]) -> list[LlmSample]:

@@ -10,17 +10,16 @@ from dataclasses import asdict, dataclass, field
 import pytest
 from rich.console import Console
 
-from hearth.bench.llm import (
-    PROMPTS,
-    THINKING,
+from hearth.bench.turns import (
+    TIMES,
     WARM_UPS,
-    LlmReport,
+    Comparison,
     added_text,
-    bench_llm,
     compare,
+    comparison_section,
     fresh,
-    llm_view,
 )
+from hearth.bench.view import terminal
 from hearth.clients.llm import Sample
 from hearth.clients.stats import paired_difference, spread
 
@@ -51,18 +50,24 @@ def endpoints(direct: list[float], gateway: list[float]) -> tuple[Fake, Fake]:
     return Fake("direct", direct, log), Fake("gateway", gateway, log)
 
 
-async def bench(direct: Fake, gateway: Fake, pairs: int) -> LlmReport:
-    return await bench_llm("m", direct, gateway, pairs=pairs, prompt_runs=1)
+async def bench(direct: Fake, gateway: Fake, pairs: int) -> Comparison:
+    return await compare([(direct, gateway)], "gateway", pairs)
+
+
+def shown(calls: Comparison) -> str:
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(terminal([comparison_section("m", TIMES, calls)]))
+    return console.export_text()
 
 
 async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
     direct, gateway = endpoints([10.0, 12.0, 14.0], [30.0, 32.0, 34.0])
     report = await bench(direct, gateway, 100)
-    added = report.calls.added_first_ms
+    added = report.added_first_ms
     assert added is not None
     assert (added.pairs, added.median, added.low, added.high) == (100, 20, 20, 20)
     assert added.ratio == pytest.approx(32 / 12)
-    first_ms = report.calls.direct["first_ms"]
+    first_ms = report.direct["first_ms"]
     assert first_ms is not None
     assert (first_ms.n, first_ms.p95) == (100, 14)
     assert report.fine
@@ -72,7 +77,7 @@ async def test_the_gateways_cost_is_the_difference_of_the_medians() -> None:
 async def test_calls_alternate_and_neither_is_always_first() -> None:
     direct, gateway = endpoints([1.0], [2.0])
     await bench(direct, gateway, 4)
-    counted = direct.log[2 * WARM_UPS :][:8]
+    counted = direct.log[2 * WARM_UPS :]
     assert counted == ["direct", "gateway", "gateway", "direct"] * 2
 
 
@@ -81,9 +86,9 @@ async def test_warm_ups_are_not_counted() -> None:
         [9999.0] * WARM_UPS + [10.0] * 50, [9999.0] * WARM_UPS + [11.0] * 50
     )
     report = await bench(direct, gateway, 10)
-    first_ms = report.calls.direct["first_ms"]
+    first_ms = report.direct["first_ms"]
     assert first_ms is not None
-    assert (report.calls.direct.calls, first_ms.p95) == (10, 10)
+    assert (report.direct.calls, first_ms.p95) == (10, 10)
 
 
 async def test_no_two_prompts_begin_alike() -> None:
@@ -98,9 +103,9 @@ async def test_a_failed_call_is_counted_named_and_takes_its_pair_along() -> None
     direct, gateway = endpoints([10.0], [20.0])
     gateway.broken = frozenset({WARM_UPS, WARM_UPS + 1})
     report = await bench(direct, gateway, 10)
-    assert (report.calls.through.failed, report.calls.through.errors) == (2, ("HTTP 500",))
-    assert report.calls.added_first_ms is not None
-    assert report.calls.added_first_ms.pairs == 8
+    assert (report.through.failed, report.through.errors) == (2, ("HTTP 500",))
+    assert report.added_first_ms is not None
+    assert report.added_first_ms.pairs == 8
     assert not report.fine
 
 
@@ -122,36 +127,28 @@ async def test_a_run_without_an_answer_is_reported_and_shown() -> None:
     direct, gateway = endpoints([1.0], [1.0])
     direct.broken = frozenset(range(100))
     report = await bench(direct, gateway, 3)
-    assert report.calls.added_first_ms is None
-    console = Console(width=140, record=True, file=io.StringIO())
-    console.print(llm_view(report))
-    seen = console.export_text()
-    assert "no pair of calls succeeded" in seen
-    assert "HTTP 500" in seen
+    assert report.added_first_ms is None
+    assert "HTTP 500" in shown(report)
+    assert "no pair of calls succeeded" in added_text(report.added_first_ms)
 
 
-async def test_the_three_prompts_are_measured_and_all_of_it_is_json() -> None:
+async def test_all_of_it_is_json() -> None:
     direct, gateway = endpoints([1.0], [2.0])
-    report = await bench(direct, gateway, 2)
-    document = json.loads(json.dumps(asdict(report)))
-    assert list(document["prompts"]) == list(PROMPTS)
-    assert document["prompts"]["coding"]["through"]["spreads"]["tokens_per_s"]["median"] == 100
+    document = json.loads(json.dumps(asdict(await bench(direct, gateway, 2))))
+    assert document["through"]["spreads"]["tokens_per_s"]["median"] == 100
 
 
 async def test_thought_and_answer_are_timed_apart() -> None:
-    (direct, gateway), thinking = endpoints([10.0], [20.0]), endpoints([10.0], [20.0])
-    thinking[0].thinks = True
-    report = await bench_llm("m", direct, gateway, thinking=thinking, pairs=3, prompt_runs=2)
-    starts = [figures["answer_ms"] for figures in (report.calls.direct, report.calls.through)]
+    direct, gateway = endpoints([10.0], [20.0])
+    report = await bench(direct, gateway, 3)
+    starts = [figures["answer_ms"] for figures in (report.direct, report.through)]
     assert [each.median for each in starts if each] == [40, 50]
-    # Of four answers two used all their tokens for reasoning, which is no failure of the gateway.
-    assert report.prompts[THINKING].direct.totals["thought_alone"] == 2
-    assert report.prompts[THINKING].through.totals["thought_alone"] == 0
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(llm_view(report))
-    assert (
-        "2 of these answers: the model used all its tokens for reasoning" in console.export_text()
-    )
+    direct.thinks = True
+    report = await bench(direct, gateway, 2)
+    # An answer that used all its tokens for reasoning is no failure of the gateway.
+    assert report.direct.totals["thought_alone"] == 2
+    assert report.through.totals["thought_alone"] == 0
+    assert "2 of these answers: the model used all its tokens for reasoning" in shown(report)
     assert report.fine
 
 

@@ -108,3 +108,36 @@ def test_a_driver_that_does_not_work_has_no_figures(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", Fake(works=False))
     assert nvidia.lines(machine(tmp_path, "active")) == []
+
+
+def test_one_figure_of_each_card_is_none_where_it_has_no_sensor(nvml: Fake, tmp_path: Path) -> None:
+    root = machine(tmp_path, "active", "active")
+    assert nvidia.readings(nvidia.POWER, root) == [120.5, None]
+    assert nvidia.readings(nvidia.MEMORY_USED, root) == [0.0, float(GIB)]
+    sensors = nvidia.power_sensors(root)
+    assert {name: read() for name, read in sensors.items()} == {"card (NVIDIA 0)": 120.5}
+    assert nvml.open == 0
+
+
+def test_a_sleeping_card_is_not_woken_for_its_power(nvml: Fake, tmp_path: Path) -> None:
+    assert nvidia.power_sensors(machine(tmp_path, "suspended")) == {}
+    assert nvml.reads == 0
+
+
+@pytest.mark.parametrize(
+    ("bits", "why"),
+    [
+        (0x0, ""),
+        (0x1, ""),
+        (0x40, "NVIDIA 0 is too hot, so its driver slows it down"),
+        (0x44, "NVIDIA 0 is too hot, so its driver slows it down"),
+        (0x80, "NVIDIA 0 gets too little power, so its driver slows it down"),
+        (0x4, "NVIDIA 0 is at the limit of its power"),
+    ],
+)
+@pytest.mark.parametrize("name", ["Event", "Throttle"])
+def test_the_driver_says_why_it_slows_a_card_down(
+    nvml: Fake, tmp_path: Path, bits: int, why: str, name: str
+) -> None:
+    setattr(nvml, f"nvmlDeviceGetCurrentClocks{name}Reasons", lambda card: bits)
+    assert nvidia.throttle_reason(machine(tmp_path, "active")) == why
