@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.machine import cards, nvidia, slowed
+from hearth.machine import card_usage, nvidia, slowed
 
 CPU = "sys/devices/system/cpu/cpu0"
 
@@ -64,10 +64,10 @@ def test_the_memory_of_cards_is_by_card_and_kind(
     monkeypatch.setattr(nvidia, "readings", lambda figure, root: [5.0, None])
     write(tmp_path, "sys/class/drm/card1/device/mem_info_vram_used", "100")
     write(tmp_path, "sys/class/drm/card1/device/mem_info_gtt_used", "2000")
-    assert cards.memory_used(tmp_path) == {
+    assert card_usage.memory_used(tmp_path) == {
         "NVIDIA 0": 5,
         "card1, its own memory": 100,
         "card1, the machine's memory": 2000,
     }
     monkeypatch.undo()
-    assert cards.memory_used(tmp_path / "none") == {}
+    assert card_usage.memory_used(tmp_path / "none") == {}
