@@ -228,7 +228,8 @@ def bench_tts(
 ) -> None:
     """Measure how soon speech starts, whether it stutters, and what it costs.
 
-    The first sound is the first decoded one above -45 dBFS. Exit code 1 when a target is missed.
+    The first sound is the first decoded one above -45 dBFS. With --out, the same words in every
+    format and voice are kept, with their hash. Exit code 1 when a target is missed.
     The JSON follows the schema docs/schema/bench-tts.json.
 
     Example: hearth bench tts --quick --out results
@@ -329,6 +330,8 @@ def _speech(
     if service:
         command_of, how = kind.in_house
         more = {"baseline": baselines.in_service(service, command_of), "how": how}
+    if out and kind is tts_run.TtsSession:
+        more["folder"] = out
     if service and kind is tts_run.TtsSession:
         more["through"] = _through_caddy(service, endpoints[0].model)
     report = run_shown(lambda progress: measure(kind, endpoints, plan, progress=progress, **more))

@@ -6,11 +6,13 @@ The report follows the schema docs/schema/bench-tts.json.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hearth.bench.baseline import KOKORO_HOW, kokoro_command
@@ -29,11 +31,13 @@ from hearth.bench.tts.decode import FORMATS
 from hearth.clients.endpoints import Endpoint, wait_until_idle
 from hearth.clients.texts import LONG_CHARACTERS, SAMPLE, SHORT_CHARACTERS, Texts
 from hearth.clients.tts import VOICE, SpeechRequest
+from hearth.machine import card_usage
 
 FORM = "hearth-bench-tts/1"
 PARTS = ("phrase", "caddy", "paragraph", "crowd", "long", "formats")
 FOUR = 4
 WARM_UPS = 2
+AUDIO = "audio"
 NO_CADDY = "no path through Caddy: only a service of a house has one"
 
 TtsServer = MeasuredServer[TtsCase, TtsSample]
@@ -54,14 +58,33 @@ class Round:
     last_byte_ms: dict[str, float | None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSound:
+    """The same words in one format and voice: their size, hash, and file if they were kept.
+
+    `file` is relative to the folder of the results. `audio_s` is None for a broken sound.
+    """
+
+    server: str
+    format: str
+    voice: str
+    size_bytes: int
+    sha256: str
+    audio_s: float | None
+    file: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TtsReport(Report):
     """The results of one run of `hearth bench tts`; the ratios of the first server come first.
 
-    `stopped` is the reason for an early end.
+    `stopped` is the reason for an early end. `cards_bytes` is the memory of each card of this
+    machine in use at the end, whoever uses it.
     """
 
     rounds: tuple[Round, ...]
+    sounds: tuple[KeptSound, ...] = ()
+    cards_bytes: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +139,9 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
     texts: Texts = field(default_factory=Texts)
     rounds: list[Round] = field(default_factory=list)
     caddy: TtsServer | None = None
+    folder: Path | None = None
+    """Where the audio of each format and voice is kept."""
+    sounds: list[KeptSound] = field(default_factory=list)
 
     async def warm_up(self) -> None:
         """Use every server before anything counts: it loads its model on first use."""
@@ -180,7 +206,27 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
         return self._speak(self.plan.long_runs, self.plan.case("long"))
 
     def _formats(self) -> Iterator[Step]:
-        return self._speak(self.plan.cell_runs, *self.plan.cells)
+        yield from self._speak(self.plan.cell_runs, *self.plan.cells)
+        for server in self.servers:
+            for form, voice in itertools.product(self.plan.formats, self.plan.voices):
+                yield f"{form}, {voice}, {server.name}", partial(self._keep, server, form, voice)
+
+    async def _keep(self, server: TtsServer, form: str, voice: str) -> None:
+        """Keep the same words in one format and voice; that takes no time of a figure."""
+        if server.stopped:
+            return
+        request = SpeechRequest(SAMPLE, voice, form, False)
+        answer = await fetch(server.client, server.endpoint, request)
+        data = b"".join(chunk.pcm for chunk in answer.chunks)
+        if answer.error or not data:
+            return
+        name = ""
+        if self.folder is not None:
+            name = f"{AUDIO}/{server.name}-{voice.replace('/', '_')}.{form}"
+            await asyncio.to_thread(_write, self.folder / name, data)
+        audio_s = analyse(answer).audio_s or None
+        digest = hashlib.sha256(data).hexdigest()
+        self.sounds.append(KeptSound(server.name, form, voice, len(data), digest, audio_s, name))
 
     def _speak(self, runs: int, *cases: TtsCase) -> Iterator[Step]:
         for _, case in itertools.product(range(runs), cases):
@@ -202,7 +248,14 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
     def report(self, **run: Any) -> TtsReport:
         """Return the report; `run` has the fields that the core fills."""
         servers = tuple(ServerReport(**one.results(FIELDS, TOTALS)) for one in self.servers)
-        return TtsReport(form=FORM, servers=servers, rounds=tuple(self.rounds), **run)
+        return TtsReport(
+            form=FORM,
+            servers=servers,
+            rounds=tuple(self.rounds),
+            sounds=tuple(self.sounds),
+            cards_bytes=card_usage.memory_used(),
+            **run,
+        )
 
     def ratios(self, server: TtsServer) -> list[Ratio]:
         """Return every ratio of a server, each against what its own machine can do.
@@ -262,6 +315,11 @@ async def speak(server: TtsServer, case: TtsCase, *texts: str) -> list[TtsSample
     requests = [SpeechRequest(text, case.voice, case.format, case.streamed) for text in texts]
     answers = await asyncio.gather(*(fetch(server.client, server.endpoint, r) for r in requests))
     return [analyse(answer) for answer in answers]
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 Times = Sequence[float | None]

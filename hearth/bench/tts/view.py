@@ -44,7 +44,26 @@ def sections(report: TtsReport) -> list[Section]:
     """Return the comparison, the ratios, the figures of every server, and the errors."""
     rows, names = comparison(report), [server.name for server in report.servers]
     found = [Section("Side by side", ("medians", *names), rows)] if rows else []
-    return found + sections_of(report, _server_sections)
+    return found + sections_of(report, _server_sections) + _sounds(report)
+
+
+def _sounds(report: TtsReport) -> list[Section]:
+    """Return the same words in every format and voice, and the memory of the cards."""
+    rows = [
+        (
+            *(one.server, one.format, one.voice, f"{one.size_bytes:,}"),
+            f"{one.audio_s:.2f}" if one.audio_s else "-",
+            one.file or "-",
+            one.sha256[:16],
+        )
+        for one in report.sounds
+    ]
+    heads = ("server", "format", "voice", "bytes", "seconds", "file", "sha256")
+    found = [Section("The same words in every format and voice", heads, rows)] if rows else []
+    used = ", ".join(f"{card} {size / 2**20:,.0f} MiB" for card, size in report.cards_bytes.items())
+    return found + (
+        [Section(lines=[f"Memory of cards in use, by all programs: {used}."])] if used else []
+    )
 
 
 def _server_sections(server: ServerReport) -> list[Section]:

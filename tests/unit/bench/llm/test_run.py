@@ -12,9 +12,11 @@ import jsonschema
 import pytest
 
 from hearth.bench.__main__ import SCHEMAS
+from hearth.bench.accelerator import Proof
 from hearth.bench.llm.report import Expected, read_report, write_report
-from hearth.bench.llm.requests import DIRECT, GATEWAY, PROMPTS, LlmCase
+from hearth.bench.llm.requests import DIRECT, GATEWAY, PROMPTS, LlmCase, Target
 from hearth.clients import ClientError
+from hearth.clients.stats import Spread
 from tests.unit.bench.llm.scripted import GIB, SMALL, Servers, bench_of, target
 
 
@@ -54,9 +56,9 @@ async def test_directly_ollamas_counters_count(file: Path) -> None:
     assert cold is not None
     assert long is not None
     assert through is not None
-    assert (cold["load_s"] or cold).median == 2.0
-    assert (long["prompt_tokens_per_s"] or long).median == 200.0
-    assert (long["tokens_per_s"] or long).median == 20.0
+    assert cold["load_s"] == Spread(2, 2.0, 2.0)
+    assert long["prompt_tokens_per_s"] == Spread(1, 200.0, 200.0)
+    assert long["tokens_per_s"] == Spread(1, 20.0, 20.0)
     assert through["prompt_tokens_per_s"] is None
     assert model.tokens_per_s == 20.0
     assert model.in_memory is not None
@@ -189,8 +191,9 @@ async def test_what_failed_is_tried_again_by_the_next_run(file: Path) -> None:
     bench = bench_of(servers, file, [target("a")], replace(SMALL, timeout_s=0.2))
     bench.journal.add("", "idle", {"watts": None})
 
-    async def slow(one: object) -> None:
+    async def slow(one: Target) -> Proof:
         await asyncio.Event().wait()
+        raise AssertionError
 
     report = await replace(bench, prove=slow).run()
     assert report.stopped.startswith("ended after 0.2 s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from dataclasses import replace
@@ -128,3 +129,34 @@ def test_wrong_use_is_reported_before_any_request(
     assert code == 2
     assert message in " ".join(error.replace("│", " ").split())
     assert scripted.bodies == []
+
+
+def test_the_same_words_are_kept_in_every_format_and_voice(
+    brisk: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = replace(SMALL, parts=("formats",), formats=("pcm",))
+    monkeypatch.setattr(run, "QUICK", wide)
+    out = tmp_path / "new"
+    voices = ("--voice", "af_heart", "--voice", "b/f", "--only", "formats")
+    hearth("--server", brisk.at("steady"), *voices, "--out", str(out))
+    sounds = json.loads((out / "bench-tts.json").read_text())["sounds"]
+    assert [(one["format"], one["voice"]) for one in sounds] == [
+        ("pcm", "af_heart"),
+        ("pcm", "b/f"),
+    ]
+    for one in sounds:
+        data = (out / one["file"]).read_bytes()
+        assert (one["size_bytes"], one["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+        assert one["audio_s"] > 0
+    assert {path.parent for path in (out / "audio").iterdir()} == {out / "audio"}
+    page = (out / "bench-tts.md").read_text()
+    assert "## The same words in every format and voice" in page
+    assert f"| audio/server-af_heart.pcm | {sounds[0]['sha256'][:16]} |" in page
+
+
+def test_without_a_folder_only_sizes_and_hashes_are_reported(brisk: Scripted) -> None:
+    only = ("--only", "formats", "--json")
+    _, output, _ = hearth("--server", brisk.at("steady"), "--voice", "af_heart", *only)
+    (sound,) = json.loads(output)["sounds"]
+    assert sound["file"] == ""
+    assert len(sound["sha256"]) == 64
