@@ -11,6 +11,8 @@ RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
 TREND = "trend.json"
 # Beside it: what `hearth plan` measured and proposed last; the page shows it.
 PLAN = "plan.json"
+# And what `hearth bench llm` measured last.
+BENCH_LLM = "bench-llm.json"
 # Names the address that devices were told when the house was last converged.
 TRUST_CONFIG = Path("/etc/hearth/trust.json")
 DOWNLOADS = Path("/var/cache/hearth/downloads")

@@ -19,6 +19,7 @@ from hearth.bench.llm import run as llm_run
 from hearth.bench.llm import view as llm_view
 from hearth.bench.llm.choose import choose_targets
 from hearth.bench.llm.llmfit import find_llmfit
+from hearth.bench.llm.predicted import prediction
 from hearth.bench.llm.report import Expected, LlmReport
 from hearth.bench.llm.requests import Target
 from hearth.bench.session import Progress as ShowProgress
@@ -28,11 +29,13 @@ from hearth.cli.measuring import Out, run_shown, write_results
 from hearth.clients import ClientError
 from hearth.clients.llm import JsonCall, devices_of, json_caller, server_api
 from hearth.files import LockHeldError, locked
+from hearth.machine.measured import measure
 from hearth.machine.power import power_meter
-from hearth.paths import RECEIPT_FOLDER
+from hearth.paths import BENCH_LLM, RECEIPT_FOLDER
+from hearth.plan.machine import places
 from hearth.project import VERIFIER, current
 
-JOURNAL, REPORT = RECEIPT_FOLDER / "bench-llm.jsonl", RECEIPT_FOLDER / reports.NAME
+JOURNAL, REPORT = RECEIPT_FOLDER / "bench-llm.jsonl", RECEIPT_FOLDER / BENCH_LLM
 
 
 def measure_models(
@@ -161,12 +164,19 @@ def _prover(client: httpx.AsyncClient, house: House) -> llm_run.Prove:
 
 def _expectations(house: House) -> llm_run.Expect:
     """Return what asks `hearth plan`, and llmfit where it is installed."""
-    llmfit = find_llmfit()
+    llmfit, found_places = find_llmfit(), places(measure())
 
     def expect(target: Target, loaded: Mapping[str, Any]) -> dict[str, Expected]:
         quantisation = str((loaded.get("details") or {}).get("quantization_level") or "")
         context = loaded["in_memory"].get("context")
         found = dict[str, Expected]()
+        service = house.services[house.models[target.model].service or ""]
+        # Without its card, a service computes on the processor.
+        place = found_places[-1 if service.gpu in ("none", "software") else 0]
+        parameters = str((loaded.get("details") or {}).get("parameter_size") or "")
+        ours = prediction(target.id, parameters, quantisation, context, place)
+        if ours and service.address:
+            found["hearth"] = ours
         if llmfit and (one := llmfit.expected(target.id, quantisation, context)):
             found["llmfit"] = one
         return found

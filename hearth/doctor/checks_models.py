@@ -1,9 +1,11 @@
 """Findings about models: their device, their memory, whether they are there, and their keys."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
@@ -23,12 +25,13 @@ from hearth.doctor.kinds import (
     MODEL_ON_CPU,
     MODELS_UNKNOWN,
     SECRET_MISSING,
+    SLOWER_THAN_PHYSICS,
     SWAP,
 )
 from hearth.machine import environment, facts, outside
 from hearth.machine.facts import Graphics
 from hearth.machine.secrets import SecretsError
-from hearth.paths import ROOT_CERTIFICATE
+from hearth.paths import BENCH_LLM, RECEIPT_FOLDER, ROOT_CERTIFICATE
 from hearth.project import VERIFIER
 
 _DEVICES = (
@@ -130,6 +133,29 @@ def loaded_models(context: Context, service: Service) -> list[LoadedModel]:
     except ClientError:
         # A server that does not answer has a finding of its own.
         return []
+
+
+@check(every_s=60)
+def slower_than_physics(context: Context) -> Iterator[Finding]:
+    """Find models whose last measurement was below what the planner computes."""
+    path = context.root / (RECEIPT_FOLDER / BENCH_LLM).relative_to("/")
+    try:
+        models = json.loads(path.read_bytes())["models"]
+        slow = [one for one in models if one["match"] == "slower"]
+        for one in slow:
+            if one["name"] in context.house.models or one["name"] in context.house.aliases:
+                yield Finding(SLOWER_THAN_PHYSICS, one_line(one["name"]), _slower(one))
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        # Nothing was measured yet, or by another version.
+        return
+
+
+def _slower(one: Mapping[str, Any]) -> str:
+    band, found = one["expected"]["hearth"], float(one["tokens_per_s"])
+    low, high = float(band["low"]), float(band["high"])
+    why = "; ".join(one["causes"]) or "no cause was seen: something else may have used the machine"
+    text = f"{found:.1f} tokens/s measured, {low:.1f} to {high:.1f} computed; likely {why}"
+    return one_line(text)
 
 
 @check(every_s=60)

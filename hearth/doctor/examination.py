@@ -37,7 +37,10 @@ _PATHS = {
     *(kinds.CONNECTIONS, kinds.MODEL_FAILED, kinds.MODELS_UNKNOWN, kinds.KEY_REVOKED),
     kinds.METRICS_MISSING,
 }
-_SLOWER = {kinds.SERVICE_SLOW, kinds.MODEL_ON_CPU, kinds.GPU_ON_CPU, kinds.HOUSE_SLOWER}
+_SLOWER = {
+    *(kinds.SERVICE_SLOW, kinds.MODEL_ON_CPU, kinds.GPU_ON_CPU, kinds.HOUSE_SLOWER),
+    kinds.SLOWER_THAN_PHYSICS,
+}
 _SUFFERS = {
     *(kinds.MODEL_MISSING, kinds.MODELS_UNKNOWN, kinds.MODEL_FAILED, kinds.MODEL_ON_CPU),
     *(kinds.GPU_ON_CPU, kinds.WATCHER_SILENT, kinds.CLOCK_WRONG, kinds.SWAP),

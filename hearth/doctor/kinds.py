@@ -339,6 +339,19 @@ HOUSE_SLOWER = _kind(
     "Run `hearth verify` again while nothing else runs. If it stays, `hearth receipt diff last-1 "
     "last` shows what changed meanwhile: versions, kernel, drivers, digests.",
 )
+SLOWER_THAN_PHYSICS = _kind(
+    "HEARTH-SLOWER-THAN-PHYSICS",
+    "warning",
+    "A model answers more slowly than this machine allows",
+    "`hearth bench llm` measured fewer tokens per second than the band that `hearth plan` computes "
+    "from the memory's bandwidth and the bytes that each token moves. The evidence has both, and "
+    "the likeliest cause.",
+    "Look for causes in this order. It computes on the processor without saying so: "
+    "`hearth logs NAME` around its start, and docs/gpu.md. The machine or the card is throttled: "
+    "heat, the power profile, a limit of the clock. The memory has one channel: fill the second "
+    "slot. The model spilled out of the card: a smaller model, a shorter `context`, or less beside "
+    "it on the card. Then run `hearth bench llm --model NAME`.",
+)
 CANARY_FAILED = _kind(
     "HEARTH-CANARY-FAILED",
     "error",

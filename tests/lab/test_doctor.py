@@ -470,6 +470,12 @@ def test_what_follows_from_nothing_else_is_found(house: House) -> None:
             "found = {'figures': [{'name': 'planted', 'judgement': 'worse', "
             "'evidence': '4 s now, 0.9 s to 1.1 s before'}]}",
         ),
+        document(
+            "HEARTH-SLOWER-THAN-PHYSICS:llama3.1",
+            "/var/lib/hearth/receipt/bench-llm.json",
+            "found = {'models': [{'name': 'llama3.1', 'match': 'slower', 'tokens_per_s': 1.0, "
+            "'expected': {'hearth': {'low': 8.0, 'high': 12.0}}, 'causes': ['throttled']}]}",
+        ),
     )
     # The canary must not replace what the test writes.
     folder = "/run/hearth-health"

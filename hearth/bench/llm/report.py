@@ -22,7 +22,6 @@ from hearth.clients.stats import Difference
 from hearth.files import write_atomic
 
 FORM = "hearth-bench-llm/1"
-NAME = "bench-llm.json"
 # A report has some hundred kilobytes.
 _MOST_BYTES = 64 << 20
 

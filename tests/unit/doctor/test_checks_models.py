@@ -1,5 +1,6 @@
 """Each check of models and keys fires on a broken reading and is silent on a healthy one."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -110,6 +111,34 @@ def test_a_model_that_is_not_on_the_card_is_found(
     listed = {"models": [{"name": "qwen3.5:4b", "size": 4 * GIB, "size_vram": on_card}]}
     context = with_card(healthy, "cuda") if given else healthy
     assert seen(checks.loaded(replace(context, fetch=lambda url: listed))) == wanted
+
+
+def measured(root: Path, content: str) -> None:
+    path = root / "var/lib/hearth/receipt/bench-llm.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+
+
+def test_a_model_slower_than_its_band_is_found_with_its_likeliest_cause(healthy: Context) -> None:
+    model = {
+        **{"name": "qwen3.5", "match": "slower", "tokens_per_s": 3.14},
+        "expected": {"hearth": {"low": 8.0, "high": 12.5}},
+        "causes": ["throttled: too hot", "spilled: 1.0 of 5.0 GiB"],
+    }
+    others = [{**model, "name": "gone:1b"}, {**model, "name": "llama3.1", "match": "as predicted"}]
+    measured(healthy.root, json.dumps({"models": [model, *others]}))
+    (finding,) = checks.slower_than_physics(healthy)
+    assert finding.key == "HEARTH-SLOWER-THAN-PHYSICS:qwen3.5"
+    assert finding.evidence == (
+        "3.1 tokens/s measured, 8.0 to 12.5 computed; likely throttled: too hot; "
+        "spilled: 1.0 of 5.0 GiB"
+    )
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"models": 5}', '{"models": [{}]}'])
+def test_without_a_readable_measurement_nothing_is_slow(healthy: Context, content: str) -> None:
+    measured(healthy.root, content)
+    assert list(checks.slower_than_physics(healthy)) == []
 
 
 def test_a_server_that_does_not_answer_has_no_loaded_models(healthy: Context) -> None:
