@@ -145,6 +145,7 @@ def _variables(
             "upstream_dns": [],
         },
         "machine_accelerators": dict.fromkeys(house["services"], accelerator),
+        "machine_budget": {},
         "service_machine": "house",
         "playbook_dir": str(ROOT),
         **({"service": service} if service else {}),

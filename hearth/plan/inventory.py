@@ -252,12 +252,12 @@ def misfits(plan: Plan, house: House) -> Iterator[str]:
                 continue
             seen.add(member)
             known = find_model(model.id) or extra.get(model.name)
-            row = _row_of(plan, model, known)
+            row = row_of(plan, model, known)
             if known and row and not row.fits:
                 yield _misfit(plan, model, known, row, alias.name)
 
 
-def _row_of(plan: Plan, model: Model, known: KnownModel | None) -> Row | None:
+def row_of(plan: Plan, model: Model, known: KnownModel | None) -> Row | None:
     """Return the row of the quantisation that this model's tag names, else that of the usual."""
     rows = [row for row in plan.rows if known and row.base == known.name]
     tag = model.id.removesuffix(":latest")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from hearth.catalogue.house import House, Model
@@ -53,17 +54,19 @@ def litellm_config(house: House) -> dict[str, Any]:
     }
 
 
-def gateway_files(house: House) -> dict[str, dict[str, Any]]:
+def gateway_files(
+    house: House, budget: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, dict[str, Any]]:
     """Return `aliases.json` and `consumers.json`, the gateway's own files beside `config.yaml`.
 
     `aliases.json` holds every valid value of `model`: the aliases, and each model by its own name,
     with the texts that people see. Names that transcribe have `servers` as well: the gateway
     forwards these requests itself, because LiteLLM would hold a whole recording in memory and wrap
-    subtitles in JSON.
+    subtitles in JSON. With a `budget` (hearth/plan/runtime.py), models have their `memory`.
     """
     routers = {service.name for service in house.offering("models")}
     return {
-        "aliases.json": _names(house),
+        "aliases.json": _with_memory(house, _names(house), budget),
         "consumers.json": {
             name: {"models": "all" if consumer.models == "all" else list(consumer.models)}
             for name, consumer in house.consumers.items()
@@ -123,6 +126,21 @@ def _names(house: House) -> dict[str, dict[str, Any]]:
             "alias": True,
             "thinking": alias.thinking,
         }
+    return names
+
+
+def _with_memory(
+    house: House, names: dict[str, dict[str, Any]], budget: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the names, of which models with a budget have it; the gateway asks their server."""
+    for name, one in (budget.get("models") or {}).items():
+        if name in names:
+            names[name]["memory"] = {
+                "url": house.models[name].url,
+                "needed_bytes": one["needed_bytes"],
+                "room_bytes": budget["room_bytes"],
+                "refused": one["refused"],
+            }
     return names
 
 

@@ -2,14 +2,16 @@
 
 Arguments: `house` (as derived from the catalogue; `auto` values of its machine are read),
 and `packages` (that the machine needs). Returns `machine` (facts), `accelerators` (service to
-accelerator) and `packages` (missing or half-installed ones, and units of them to mask), and fails
-with one line for each violation before anything is changed.
+accelerator), `budget` (of the plan that `hearth plan` stored here, else empty) and `packages`
+(missing or half-installed ones, and units of them to mask), and fails with one line for each
+violation before anything is changed.
 """
 
 from __future__ import annotations
 
 import subprocess
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, ClassVar
 
 from hearth.catalogue.house import House, from_vars
@@ -17,6 +19,9 @@ from hearth.machine.action import HouseAction
 from hearth.machine.environment import MASKED, is_masked, read_environment
 from hearth.machine.facts import FactsError, read_facts
 from hearth.machine.preflight import choose_accelerator, violations_and_warnings
+from hearth.paths import PLAN, RECEIPT_FOLDER
+from hearth.plan import PlanError
+from hearth.plan.runtime import runtime_budget
 from hearth.remove import before
 
 UNFINISHED = ("unpacked", "half-configured", "triggers-awaited", "triggers-pending")
@@ -74,4 +79,21 @@ def read(house: House) -> dict[str, Any]:
         name: choose_accelerator(service.gpu, facts.graphics)
         for name, service in house.services.items()
     }
-    return {"machine": asdict(facts), "accelerators": chosen, "warnings": warnings}
+    budget, problems = stored_budget(house, RECEIPT_FOLDER / PLAN)
+    warnings = [*warnings, *problems]
+    return {
+        "machine": asdict(facts),
+        "accelerators": chosen,
+        "budget": budget,
+        "warnings": warnings,
+    }
+
+
+def stored_budget(house: House, path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the budget of the stored plan, and what is wrong with it."""
+    try:
+        return asdict(runtime_budget(path.read_text("utf-8"), str(path), house)), []
+    except OSError:
+        return {}, []
+    except (PlanError, UnicodeDecodeError):
+        return {}, [f"{path} cannot be read, so models have no budget: run `hearth plan`"]

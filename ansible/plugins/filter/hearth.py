@@ -19,6 +19,7 @@ from hearth.catalogue.house import House, Service, from_vars
 from hearth.machine.images import IMAGE_KEY, recipe_of
 from hearth.machine.instances import describe
 from hearth.machine.secrets import SecretsError
+from hearth.plan.runtime import server_settings
 from hearth.project import current
 from hearth.remove.service import forgotten_secrets
 from hearth.render import agents, chat_ui, files, gateway, metrics, speech
@@ -255,6 +256,7 @@ class FilterModule:
             "installed": speech.current,
             "key_digests": key_digests,
             "kokoro": _of_service(speech.kokoro),
+            "model_server": server_settings,
             "own_agents": own_agents,
             "own_credentials": own_credentials,
             "sources_of": sources_of,

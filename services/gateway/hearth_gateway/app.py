@@ -31,6 +31,7 @@ from hearth_gateway.interfaces import (
     with_thinking,
 )
 from hearth_gateway.litellm_call import App, Call, Receive, Scope, Send, warm_up_before_ready
+from hearth_gateway.memory import NO_MEMORY, Rooms
 from hearth_gateway.models import able, list_models, unable, unknown, unthinking
 from hearth_gateway.relay import Relay
 from hearth_gateway.response import Response, model_note, wants_note
@@ -115,7 +116,7 @@ class Gateway:
         self._app, self._config, self._count = app, config, count
         self._cooldowns = Cooldowns(cooldown_s)
         self._uploads, self._relay = Uploads(limits or UploadLimits()), Relay()
-        self._figures = Figures(config)
+        self._figures, self._rooms = Figures(config), Rooms(config.names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
@@ -259,15 +260,16 @@ class Gateway:
         raise no_answer(context.name.name, failures)
 
     def _start_cooldown(self, member: str, context: _Context, error: MemberError) -> None:
-        # A request that is bad with every member is not a member's failure.
-        if not error.final:
+        # A request that is bad with every member is not a member's failure, and room comes back.
+        if not error.final and error.code != NO_MEMORY:
             recording = isinstance(context.body, Upload)
             self._cooldowns.failed(member, error.status, recording, error.code == INTERRUPTED)
 
     async def _ask(self, member: str, context: _Context, last: bool) -> None:
         if isinstance(context.body, Upload):
             await self._transcribe(member, context, context.body, last)
-        else:
+            return
+        async with self._rooms.admitted(member):
             await self._generate(member, context, context.body, last)
 
     async def _transcribe(self, member: str, context: _Context, upload: Upload, last: bool) -> None:

@@ -52,12 +52,25 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What a model takes while its server at `url` has it in memory, of the room for all models.
+
+    `refused` is why it must never be loaded; empty if it may.
+    """
+
+    url: str
+    needed_bytes: int
+    room_bytes: int
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
     """A valid value of `model`: an alias or a model, its members in order, its deadlines.
 
     A name with `servers`, one for each member, is for speech to text only. `thinking` is how much
     its members think unless a request says so: off, low, medium, high or auto. `id` is a model's
-    name at its server.
+    name at its server. `memory` is None without a plan.
     """
 
     name: str
@@ -68,6 +81,7 @@ class Name:
     thinking: str = "auto"
     servers: Mapping[str, Server] = field(default_factory=dict)
     id: str = ""
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +203,7 @@ def _name(name: str, record: Any, file: Path) -> Name:
             str(record.get("thinking", "auto")),
             servers,
             str(record.get("id", "")),
+            Memory(**record["memory"]) if record.get("memory") else None,
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         text = (

@@ -77,7 +77,8 @@ def play(
     site = yaml.safe_load((ROOT / "site.yml").read_text())
     facts = yaml.safe_load((ROOT / "ansible/playbooks/vars/reference.yml").read_text())
     machine = {**facts["machine_facts"], "built": built}
-    given = {"machine_facts": machine, "machine_accelerators": facts["machine_accelerators"]}
+    given = {key: facts[key] for key in ("machine_accelerators", "machine_budget")}
+    given |= {"machine_facts": machine}
     setting = {"ansible.builtin.set_fact": given}
     plays = [{"hosts": "machines", "gather_facts": False, "tasks": [setting | {"tags": "always"}]}]
     plays += [one for one in site if one["hosts"] == "machines:instances"]

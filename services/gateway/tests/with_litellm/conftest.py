@@ -71,7 +71,9 @@ def settings(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Pa
     credentials.mkdir(mode=0o700)
     made = house(upstream.url)
     (etc / "config.yaml").write_text(yaml.safe_dump(litellm_config(made)))
-    for name, content in gateway_files(made).items():
+    refused = {"needed_bytes": 9 << 30, "refused": "it needs 9.0 GiB; speech leaves 4.0 GiB"}
+    budget = {"room_bytes": 4 << 30, "models": {"crowded": refused}}
+    for name, content in gateway_files(made, budget).items():
         (etc / name).write_text(json.dumps(content))
     digests = {name: hashlib.sha256(key.encode()).hexdigest() for name, key in KEYS.items()}
     (credentials / "consumer_digests").write_text(json.dumps(digests))

@@ -46,7 +46,7 @@ UNREACHABLE_URL = "http://127.0.0.1:9"
 
 def house(url: str) -> House:
     """Return a house with one alias for each fault of the server at `url`."""
-    models = [_model(name, url) for name in ("good", "slow", "endless", "cut", "crash")]
+    models = [_model(name, url) for name in ("good", "crowded", "slow", "endless", "cut", "crash")]
     models += [_model(name, url) for name in ("forged", "llama3.1", "other", "strange")]
     models.append(replace(_model("tools", url), capabilities=("tools",)))
     models += [_thinker(name, url) for name in ("thinks", "broods", "ponders")]
@@ -59,6 +59,7 @@ def house(url: str) -> House:
     models += [model(name, url, **outside) for name in away]
     aliases = [
         _alias("fast", "good"),
+        _alias("roomy", "crowded", "good"),
         _alias("slowly", "slow", first_token_timeout_s=SILENT_TIMEOUT_S),
         _alias("forever", "endless", timeout_s=3),
         _alias("unending", "endless"),

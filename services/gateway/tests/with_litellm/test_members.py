@@ -48,6 +48,28 @@ def test_the_next_member_answers(
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_member_without_room_is_not_called_and_the_next_one_answers(
+    owner: httpx.Client, gateway: Gateway, upstream: Upstream, mode: str
+) -> None:
+    for _ in range(2):
+        seen = len(gateway.lines())
+        answer = chat(owner, "roomy", mode)
+        assert (answer.status, answer.member) == (200, "good")
+        # It does not rest: the next request is refused for the same reason, not for a cooldown.
+        assert gateway.line_after(seen, "roomy")["tried"] == "crowded:507"
+    assert upstream.requests_for("crowded") == []
+
+
+def test_a_model_without_room_says_why(owner: httpx.Client) -> None:
+    body = {"model": "crowded", "messages": [{"role": "user", "content": "hi"}]}
+    answer = owner.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 507
+    error = answer.json()["error"]
+    assert error["code"] == "no_memory"
+    assert error["message"] == "crowded is not loaded: it needs 9.0 GiB; speech leaves 4.0 GiB"
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_a_member_that_was_slow_rests(owner: httpx.Client, upstream: Upstream, mode: str) -> None:
     slow = f"mute-rests-{mode}"
     assert chat(owner, f"after-{slow}", mode).member == "good"
