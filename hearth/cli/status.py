@@ -15,7 +15,7 @@ from hearth import status as live
 from hearth.cli.console import AsJson, show_or_print, table
 from hearth.clients import ClientError
 from hearth.clients.canary import Work
-from hearth.clients.loaded import LoadedModel, loaded_models, unload
+from hearth.clients.loaded import LoadedModel, PlannedMemory, loaded_models, planned_memory, unload
 from hearth.clients.models import (
     CLOUD,
     FAILED,
@@ -97,8 +97,15 @@ def show_models(context: typer.Context, as_json: AsJson = False) -> None:
             down.add(service.name)
             overview = replace(overview, notes=(*overview.notes, f"{service.name}: {error}"))
     overview = without(overview, house, down)
-    document = {**overview.as_json(), "loaded": [asdict(model) for model in in_memory]}
-    show_or_print(as_json, document, Group(overview_table(overview), *memory_table(in_memory)))
+    plan = planned_memory()
+    in_memory = plan.beside(in_memory)
+    document = {
+        **overview.as_json(),
+        "loaded": [asdict(model) for model in in_memory],
+        "room_bytes": plan.room_bytes or None,
+    }
+    memory = memory_table(in_memory, plan)
+    show_or_print(as_json, document, Group(overview_table(overview), *memory))
 
 
 @models.command("unload")
@@ -118,17 +125,29 @@ def unload_model(
     show_or_print(as_json, {"model": model, "text": text}, Text(text))
 
 
-def memory_table(models: Sequence[LoadedModel]) -> list[RenderableType]:
-    """Return a table of the models in memory, with a line of its own above; nothing without any."""
+def memory_table(
+    models: Sequence[LoadedModel], plan: PlannedMemory | None = None
+) -> list[RenderableType]:
+    """Return a table of the models in memory beside the plan, below an empty line; or nothing."""
+    if not models:
+        return []
+    planned = any(model.planned_bytes for model in models)
     rows = (
         (
             model.name,
             decimal(model.size_bytes),
+            *([decimal(model.planned_bytes) if model.planned_bytes else "-"] if planned else []),
             place_text(model),
         )
         for model in models
     )
-    return ["", table(("in memory", "size", "where"), rows)] if models else []
+    heads = ("in memory", "size", *(["planned"] if planned else []), "where")
+    found: list[RenderableType] = ["", table(heads, rows)]
+    if plan and plan.room_bytes:
+        used = decimal(sum(model.size_bytes for model in models))
+        text = f"together {used} of {decimal(plan.room_bytes)} planned for models on {plan.device}"
+        found.append(Text(text, style="dim"))
+    return found
 
 
 def place_text(model: LoadedModel) -> str:

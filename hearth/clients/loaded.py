@@ -1,7 +1,9 @@
 """The models that servers have in memory, and how to take one out; Ollama's interface."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ from hearth.catalogue.house import House, Service
 from hearth.clients import ClientError
 from hearth.clients.endpoints import client_errors, get_json, one_line
 from hearth.clients.models import key_of
+from hearth.paths import PLAN, RECEIPT_FOLDER
 
 _READ_S, _UNLOAD_S = 2.0, 20.0
 _MOST = 50
@@ -20,13 +23,39 @@ _MOST = 50
 class LoadedModel:
     """One model in memory: its size, how much of it is on a card, and when it will be unloaded.
 
-    `expires` is an ISO time.
+    `expires` is an ISO time. `planned_bytes` is what `hearth plan` computed, 0 where it did not.
     """
 
     name: str
     size_bytes: int
     vram_bytes: int
     expires: str
+    planned_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMemory:
+    """What the stored plan says: bytes by model, and the room for all on a device."""
+
+    device: str = ""
+    room_bytes: int = 0
+    models: Mapping[str, int] = field(default_factory=dict)
+
+    def beside(self, loaded: Iterable[LoadedModel]) -> list[LoadedModel]:
+        """Return models in memory with what was planned for each."""
+        sizes = self.models
+        return [replace(one, planned_bytes=sizes.get(key_of(one.name), 0)) for one in loaded]
+
+
+def planned_memory(path: Path = RECEIPT_FOLDER / PLAN) -> PlannedMemory:
+    """Return what `hearth plan` computed last; nothing without a readable plan."""
+    try:
+        plan = json.loads(path.read_bytes())
+        place = plan["place"]
+        sizes = {key_of(str(one["name"])): int(one["needed_bytes"]) for one in plan["models"]}
+        return PlannedMemory(one_line(place["name"]), int(place["room_bytes"]), sizes)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return PlannedMemory()
 
 
 def _get(url: str) -> Any:

@@ -240,7 +240,8 @@ class Watcher:
         # A service that is down has its own row.
         down = {row.name for row in self.look.rows() if not row.up}
         servers = [one for one in self.house.offering("loaded_models") if one.name not in down]
-        return [asdict(model) for one in servers for model in loaded.loaded_models(one)]
+        there = [model for one in servers for model in loaded.loaded_models(one)]
+        return [asdict(model) for model in loaded.planned_memory().beside(there)]
 
     def _examine(self, every_s: float) -> None:
         """Run those of these checks that are due; their findings stay until they run again."""

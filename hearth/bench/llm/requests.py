@@ -141,7 +141,8 @@ def request_of(what: str, long_tokens: int) -> Request:
 class Target:
     """A model or alias that is measured: `name` is the gateway's, `id` is Ollama's.
 
-    `model` is the model's own name in the house, which differs from that of an alias.
+    `model` is the model's own name in the house, which differs from that of an alias. Without a
+    card in the machine it is `cardless`.
 
     `quiet` says that its thinking can be turned off, and `calls` that it calls tools.
     """
@@ -151,6 +152,7 @@ class Target:
     model: str = ""
     quiet: bool = False
     calls: bool = False
+    cardless: bool = False
     context: int = 8192
     direct: Endpoint = field(default=Endpoint("direct", ""), repr=False)
     gateway: Endpoint = field(default=Endpoint("gateway", ""), repr=False)

@@ -236,6 +236,8 @@ class LlmBench:
         if there is None:
             raise ClientError(f"{target.id} is not in memory after an answer")
         size, vram = (int(there.get(key) or 0) for key in ("size", "size_vram"))
+        # Ollama counts a processor's AMX buffers as a card's.
+        vram = 0 if target.cardless else vram
         found = InMemory(
             size,
             min(size, vram),

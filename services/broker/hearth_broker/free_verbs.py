@@ -102,7 +102,7 @@ def verbs(house: House, config: Config) -> list[Verb]:
         ),
         Verb(
             "vram_status",
-            "Tell which models are in memory, how much of each is on a card, and the cards' state.",
+            "Tell which models are in memory, on a card and as planned, and the cards' state.",
             Nothing,
             "free",
             look.vram_status,
@@ -214,7 +214,7 @@ class HouseVerbs:
         cards = _cards(self.config)
         lines = [
             f"{one_line(one['name'])}: {_gib(one['size_bytes'])} in memory, "
-            f"{_gib(one['vram_bytes'])} of it on a card"
+            f"{_gib(one['vram_bytes'])} of it on a card{_planned(one)}"
             for one in loaded
         ] or ["no model is in memory"]
         lines += [f"{name}: {value:g}" for name, value in cards.items()] or ["no card with figures"]
@@ -346,6 +346,11 @@ def _cards(config: Config) -> dict[str, float]:
             name, _, value = line.rpartition(" ")
             found[name] = float(value)
     return found
+
+
+def _planned(loaded: Mapping[str, Any]) -> str:
+    size = loaded.get("planned_bytes")
+    return f"; {_gib(size)} planned" if size else ""
 
 
 def _gib(count: float) -> str:

@@ -214,6 +214,9 @@ async def test_memory_of_models_and_cards(look: Look) -> None:
     assert "strange:1b: 2.0 GiB in memory, 1.0 GiB of it on a card" in told["text"]
     assert told["data"]["cards"] == {'nvidia_memory_bytes{card="0"}': 8e9}
     assert told["origin"].startswith("outside: ")
+    look.snapshot(loaded=[{**loaded[0], "planned_bytes": 3 * 2**30}])
+    planned = (await look.told("vram_status"))["text"]
+    assert "1.0 GiB of it on a card; 3.0 GiB planned" in planned
     look.snapshot()
     assert (await look.told("vram_status"))["origin"] == "house"
 

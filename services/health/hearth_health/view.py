@@ -232,6 +232,7 @@ def _loaded(model: Row) -> dict[str, Any]:
     return {
         "name": str(model.get("name", "")),
         "bytes": size,
+        "planned": _number(model.get("planned_bytes")) or 0,
         "where": where or f"{share} % graphics card, {100 - share} % processor",
         "expires": expires if expires and expires < _FOR_EVER else None,
     }

@@ -93,7 +93,7 @@ def snapshot(
         },
         "loaded": [
             {"name": "qwen3.5:4b", "size_bytes": int(3.6 * gib), "vram_bytes": int(3.6 * gib),
-             "expires": "2026-11-23T15:20:00Z"},
+             "planned_bytes": int(3.5 * gib), "expires": "2026-11-23T15:20:00Z"},
             {"name": "nomic-embed-text", "size_bytes": 600 * 2**20, "vram_bytes": 0,
              "expires": "2026-11-23T15:12:00Z"},
         ],

@@ -18,7 +18,7 @@ from hearth import project, status
 from hearth.catalogue import House, derive, load
 from hearth.cli.app import app
 from hearth.clients import ClientError
-from hearth.clients.loaded import unload
+from hearth.clients.loaded import PlannedMemory, planned_memory, unload
 from hearth.clients.models import Overview
 from tests.ports import kept_port
 
@@ -140,3 +140,33 @@ def test_what_cannot_be_unloaded_is_one_line_that_says_why(house: House) -> None
     assert result.exit_code == 2
     assert "fast is an alias: name the model" in result.output
     assert Ollama.unloaded == []
+
+
+def plan_file(folder: Path, content: str | None = None) -> Path:
+    path = folder / "plan.json"
+    rows = [{"name": "qwen3.5:4b", "needed_bytes": 4 * GB}, {"name": "x", "needed_bytes": GB}]
+    place = {"name": "card", "room_bytes": 6 * GB}
+    path.write_text(json.dumps({"place": place, "models": rows}) if content is None else content)
+    return path
+
+
+def test_the_plan_is_shown_beside_what_is_in_memory(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plan = planned_memory(plan_file(tmp_path))
+    monkeypatch.setattr("hearth.cli.status.planned_memory", lambda: plan)
+    shown = [re.split(" {2,}", line.strip()) for line in call("models").output.splitlines()]
+    cells = {words[0]: words[1:3] for words in shown if len(words) > 2}
+    assert cells["qwen3.5:4b"] == ["4.0 GB", "4.0 GB"]
+    # It is in no plan.
+    assert cells["own:1b"] == ["4.0 GB", "-"]
+    assert ["together 12.0 GB of 6.0 GB planned for models on card"] in shown
+    document = json.loads(call("models", "--json").output)
+    assert [one["planned_bytes"] for one in document["loaded"]] == [4 * GB, 0, 0]
+    assert document["room_bytes"] == 6 * GB
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"place": 5}', '{"models": [1]}', "[" * 99999])
+def test_without_a_readable_plan_nothing_is_planned(tmp_path: Path, content: str) -> None:
+    assert planned_memory(plan_file(tmp_path, content)) == PlannedMemory()
+    assert planned_memory(tmp_path / "none") == PlannedMemory()
