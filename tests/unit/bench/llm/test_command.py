@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from hearth import status
+from hearth.bench import accelerator
 from hearth.bench.llm import run
 from hearth.cli import bench, bench_llm
 from hearth.clients import ClientError
@@ -58,8 +60,8 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Servers:
         monkeypatch.setattr(bench_llm, name, value)
     transport = SimpleNamespace(AsyncClient=lambda **_: servers.client())
     monkeypatch.setattr(bench_llm, "httpx", transport)
-    monkeypatch.setattr(bench_llm.accelerator, "prove", prove)
-    monkeypatch.setattr(bench_llm.status, "models", lambda house: Overview(states, {}))
+    monkeypatch.setattr(accelerator, "prove", prove)
+    monkeypatch.setattr(status, "models", lambda house: Overview(states, {}))
     monkeypatch.setattr(run, "QUICK", SMALL)
     return servers
 

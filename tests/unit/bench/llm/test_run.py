@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from hearth.bench.__main__ import SCHEMAS
