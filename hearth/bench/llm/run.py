@@ -308,6 +308,9 @@ class LlmBench:
         match = matches(figure, planned)
         on_card = planned is not None and planned.where != "cpu"
         why = causes(in_memory, proof, seen, on_card) if match == "slower" else []
+        machine = self.journal.head["machine"]
+        if match == "slower" and machine["load"] > machine["cores"] / 2:
+            why.append(f"the machine was busy before the run: load {machine['load']:g}")
         return ModelReport(
             name=target.name,
             id=target.id,
