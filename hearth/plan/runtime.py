@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.catalogue.house import House, Model
@@ -59,11 +59,7 @@ def runtime_budget(document: str, name: str, house: House) -> RuntimeBudget:
         wishes = wishes_of(house, slots=slots, cache_type=cache_type, reserve_bytes=reserve)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise PlanError(f"{name} is not a plan") from None
-    # What others held then may have been these models themselves; a set reserve says it.
-    measured = read_machine(machine, name)
-    cards = tuple(replace(card, held_bytes=0) for card in measured.cards)
-    empty = replace(measured, held_bytes=0, cards=cards)
-    plan = make_plan(empty, wishes, unlisted_models(house))
+    plan = make_plan(read_machine(machine, name), wishes, unlisted_models(house))
     models = {one.name: _model_budget(plan, one, house) for one in _loaded_models(house)}
     sizes = [one.needed_bytes for one in models.values() if not one.refused]
     together = _together(sizes, plan.room_bytes)

@@ -73,10 +73,15 @@ def test_fewer_models_are_loaded_where_there_is_less_room() -> None:
     assert counts[0] < counts[-1]
 
 
-def test_what_models_held_when_the_plan_was_made_refuses_no_model() -> None:
-    assert budget(machine(32, held_gib=28)) == budget(machine(32))
-    less = budget(machine(32), reserve_bytes=28e9)
-    assert less.room_bytes < budget(machine(32)).room_bytes
+def test_what_others_hold_is_no_room_and_a_set_reserve_replaces_it() -> None:
+    free, desktop = budget(machine(32)), budget(machine(32, held_gib=8))
+    assert free.room_bytes - desktop.room_bytes == 8 * GIB - free_reserve(32)
+    assert budget(machine(32, held_gib=8), reserve_bytes=2 * GIB).room_bytes == free.room_bytes
+
+
+def free_reserve(gib: int) -> int:
+    """What the planner leaves to the system, when others hold less."""
+    return min(2 * GIB, gib * GIB // 8)
 
 
 def test_a_card_is_planned_as_a_whole() -> None:
