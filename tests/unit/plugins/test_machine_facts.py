@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hearth.plan.document import document_of
+from hearth.plan.inventory import unlisted_models, wishes_of
+from hearth.plan.machine import MeasuredMachine
+from hearth.plan.proposal import make_plan
 from hearth.remove import before
 from hearth.remove.before import Before
+from tests.documents import shipped_house
 from tests.unit.plugins.by_path import plugin
 
 facts: Any = plugin("action", "machine_facts")
@@ -43,3 +50,29 @@ def test_units_of_other_peoples_packages_are_left_alone(
     assert sorted(facts.unmasked()) == sorted(f"{package}.service" for package in masked)
     monkeypatch.setattr(facts, "is_masked", lambda unit: True)
     assert facts.unmasked() == []
+
+
+def test_the_stored_plan_becomes_the_budget_of_models(tmp_path: Path) -> None:
+    house, path = shipped_house(), tmp_path / "plan.json"
+    assert facts.stored_budget(house, path) == ({}, [])
+    machine = MeasuredMachine(
+        name="m", processor="p", architecture="x86_64", cores=8, memory_bytes=64 * 2**30
+    )
+    plan = make_plan(machine, wishes_of(house), unlisted_models(house))
+    path.write_text(json.dumps(document_of(plan)))
+    budget, problems = facts.stored_budget(house, path)
+    assert problems == []
+    assert budget["room_bytes"] == round(plan.room_bytes)
+    assert budget["models"]["llama3.1"]["needed_bytes"] > 4e9
+    # As Ansible hands it on.
+    assert json.loads(json.dumps(budget)) == budget
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff"])
+def test_a_plan_that_cannot_be_read_is_a_warning_and_no_budget(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(content)
+    why = f"{path} cannot be read, so models have no budget: run `hearth plan`"
+    assert facts.stored_budget(shipped_house(), path) == ({}, [why])
