@@ -30,6 +30,7 @@ _CONFIG = "application/vnd.oci.image.config.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _INDEX = "application/vnd.oci.image.index.v1+json"
 _TITLE = "org.opencontainers.image.ref.name"
+_CONTAINERD = "io.containerd.image.name"
 # Every image has this tag as well, for people who start one by hand.
 LOCAL = "local"
 # As image configurations name what `platform.machine` returns.
@@ -56,6 +57,11 @@ class Image:
     name: str
     layers: tuple[Layer, ...]
     config: bytes
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Its name with the digest of its recipe, and the one for people."""
+        return self.name, f"{self.name.partition(':')[0]}:{LOCAL}"
 
     @property
     def id(self) -> str:
@@ -288,17 +294,17 @@ def _write_archive(store: Store, images: Sequence[Image], tar: tarfile.TarFile) 
     listed = [
         {
             "Config": f"blobs/sha256/{image.id}",
-            "RepoTags": [image.name, f"{image.name.partition(':')[0]}:{LOCAL}"],
+            "RepoTags": list(image.names),
             "Layers": [f"blobs/sha256/{layer.sha256}" for layer in image.layers],
         }
         for image in images
     ]
     named = [
         _descriptor(_MANIFEST, image.digest.removeprefix("sha256:"), len(image.manifest))
-        | {"annotations": {"io.containerd.image.name": f"docker.io/library/{image.name}",
-                           _TITLE: image.name.rpartition(":")[2]}}
+        | {"annotations": {_CONTAINERD: f"docker.io/library/{name}", _TITLE: name}}
         for image in images
-    ]  # fmt: skip
+        for name in image.names
+    ]
     texts["index.json"] = _json({"schemaVersion": 2, "mediaType": _INDEX, "manifests": named})
     # Docker before 28 and Podman read this one.
     texts["manifest.json"] = _json(listed)
