@@ -21,7 +21,15 @@ from hearth.machine import oci
 from hearth.machine.images import build_plain
 from hearth.paths import PROGRAMS
 from hearth.progress import report
-from hearth.render.containers import BASE_PACKAGES, UID, ImageSpec, start_of
+from hearth.render.containers import (
+    BASE_PACKAGES,
+    PROBE,
+    RECIPE_VERSION,
+    UID,
+    ImageSpec,
+    health_command,
+    start_of,
+)
 from hearth.render.programs import Program
 from hearth.render.speech import PROGRAMS as INSIDE
 from hearth.sources.programs import MANIFEST
@@ -31,12 +39,14 @@ FOLDER = Path("/var/lib/hearth/containers")
 IMAGE_PROGRAMS = FOLDER / "programs"
 _RUN = "run.json"
 _ENGINES = ("docker", "podman")
-_PROBE = (
-    "import sys, urllib.request as u; "
-    "o = u.build_opener(u.ProxyHandler({})); "
-    "r = o.open(sys.argv[1], timeout=float(sys.argv[3])); "
-    "sys.exit(sys.argv[2] not in r.read(65536).decode(errors='replace'))"
-)
+# Exit code 0 if an answer from URL contains TEXT within SECONDS.
+_PROBE = """\
+#!/usr/bin/python3 -I
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+answer = opener.open(sys.argv[1], timeout=float(sys.argv[3])).read(65536)
+sys.exit(sys.argv[2] not in answer.decode(errors="replace"))
+"""
 
 
 class ContainerImageError(Exception):
@@ -89,8 +99,7 @@ def _read_spec(folder: Path, owner: Service | Part, repository: str) -> ImageSpe
         ports, more = (owner.port, *owner.publish_tcp), ("caddy",) if owner.paths else ()
     else:
         # What a part keeps has no volume of its own on the machine.
-        stored = [str(one["path"]) for program in programs for one in program.folders]
-        ports, more = (owner.port,), ()
+        stored, ports, more = [], (owner.port,), ()
     starts = tuple(start_of(program, owner, stored=stored) for program in programs)
     return ImageSpec(
         repository=repository,
@@ -107,12 +116,6 @@ def _read_spec(folder: Path, owner: Service | Part, repository: str) -> ImageSpe
         default=starts[0],
         ports=tuple(port for port in ports if port),
     )
-
-
-def health_command(health: Mapping[str, Any]) -> list[str]:
-    """Return the command by which a container asks itself for its health."""
-    words = (health["url"], health["contains"], f"{health['within_s']:g}")
-    return ["/usr/bin/python3", "-I", "-c", _PROBE, *words]
 
 
 def build(spec: ImageSpec, store: oci.Store, programs: Path, *, fresh: bool = False) -> oci.Image:
@@ -177,9 +180,10 @@ def _users(spec: ImageSpec, store: oci.Store, base: oci.Layer) -> oci.Layer:
             ]  # fmt: skip
             text = "\n".join([*kept, *more, ""]).encode()
             entries[f"/etc/{name}"] = (0o644, 0, text)
+    entries[PROBE] = (0o755, 0, _PROBE.encode())
     # A new volume takes the owner and the mode of the folder that it covers.
     entries |= dict.fromkeys(spec.writable, (0o750, UID, None))
-    key = f"users {base.sha256} {' '.join((*spec.users, *spec.writable))}"
+    key = f"users {RECIPE_VERSION} {base.sha256} {' '.join((*spec.users, *spec.writable))}"
     return store.make(key, oci.tree_layer(entries))
 
 
@@ -200,7 +204,7 @@ def _run(spec: ImageSpec) -> dict[str, Any]:
     if first.health:
         second = 1_000_000_000
         run["Healthcheck"] = {
-            "Test": ["CMD", *health_command(first.health)],
+            "Test": ["CMD-SHELL", health_command(first.health)],
             "Interval": 10 * second,
             "Timeout": int((first.health["within_s"] + 2) * second),
             "StartPeriod": int(first.health["ready_s"] * second),

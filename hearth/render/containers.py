@@ -5,6 +5,7 @@ in decides who does. The parts share one network namespace, as they do on the ma
 """
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -19,11 +20,23 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container of its own networks
 UID = 900
 # Where systemd puts credentials; programs find them by the variable, Caddy by the path.
 CREDENTIALS = "/run/credentials"
+# In every image.
+PROBE = "/usr/local/bin/hearth-healthy"
 # What every image has, besides what its record lists.
 BASE_PACKAGES = ("ca-certificates", "python3")
 # Increase this when an image is made otherwise than before.
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 _DIGITS = 12
+# What a run of Ansible does on a machine before it starts anything.
+INIT = Part(
+    summary="Prepares secrets and certificates, and ends.",
+    packages=("python3-cryptography", "python3-yaml"),
+    name="init",
+    role="init",
+    unit="hearth-init.service",
+    url=None,
+    sites=(),
+)
 
 
 def contained(house: House) -> House:
@@ -46,8 +59,15 @@ def contained(house: House) -> House:
         n: replace(s, **owned(s), calls=tuple(c for c in s.calls if c in parts))
         for n, s in services.items()
     }
-    made = {n: replace(p, **owned(p)) for n, p in parts.items()}
+    made = {n: replace(p, **owned(p)) for n, p in parts.items()} | {INIT.name: INIT}
     there = {*kept, *made}
+    consumers = {
+        name: replace(one, services=tuple(s for s in one.services if s in there))
+        for name, one in house.consumers.items()
+        if not one.inside or name in there
+    }
+    owned_secrets = {name for owner in (*kept.values(), *made.values()) for name in owner.secrets}
+    used = owned_secrets | {one.secret for one in consumers.values()}
     return replace(
         house,
         machine=replace(house.machine, resolver_address=EVERYWHERE),
@@ -58,11 +78,8 @@ def contained(house: House) -> House:
         egress=tuple(e for e in house.egress if e.source in there),
         sites=tuple(site(one) for one in house.sites if one.service in there),
         models={n: _model(m, urls) for n, m in house.models.items()},
-        consumers={
-            name: replace(one, services=tuple(s for s in one.services if s in there))
-            for name, one in house.consumers.items()
-            if not one.inside or name in there
-        },
+        consumers=consumers,
+        secrets={name: kind for name, kind in house.secrets.items() if name in used},
     )
 
 
@@ -89,7 +106,7 @@ def _authority(url: str | None) -> str | None:
 class Start:
     """How a container starts one program; `container` is its name, where others reach it.
 
-    `writable` are its folders that outlive it, and `memory` those that do not, each with its mode.
+    `writable` are its folders that outlive it, with `folders` in them, and `memory` those that do not, each with its mode.
     `credentials` name secrets as `Program` does, and `lost` has the rules of the unit that a
     container does not have, with their values.
     """
@@ -101,12 +118,14 @@ class Start:
     environment: Mapping[str, str]
     health: Mapping[str, Any]
     writable: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     memory: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     credentials: Mapping[str, Any] = field(default_factory=dict)
     digests: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     low_ports: bool = False
+    pki: bool = False
     stop_s: int = 10
     limits: Mapping[str, Any] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -139,8 +158,9 @@ class ImageSpec:
 
     @property
     def writable(self) -> tuple[str, ...]:
-        """The folders that its programs keep."""
-        return tuple(dict.fromkeys(path for start in self.starts for path in start.writable))
+        """The folders that its programs keep, and what their roles make in them."""
+        found = (path for start in self.starts for path in (*start.writable, *start.folders))
+        return tuple(dict.fromkeys(found))
 
     @property
     def recipe(self) -> str:
@@ -168,13 +188,14 @@ def start_of(program: Program, owner: Service | Part, *, stored: Sequence[str]) 
     run = python_service(program.run) if "module" in program.run else dict(program.run)
     writable = [str(path) for path in run.get("writable", ())]
     folders = [str(folder["path"]) for folder in program.folders]
-    kept = tuple(dict.fromkeys(path for path in stored if _covers(path, (*writable, *folders))))
+    kept = [path for path in stored if any(_within(one, path) for one in (*writable, *folders))]
+    # What a role makes outlives a restart of an instance, too.
+    kept += [path for path in folders if not any(_within(path, one) for one in kept)]
+    kept = [path for path in kept if not any(_within(path, one) for one in kept if one != path)]
     memory = {"/tmp": "1777"}  # noqa: S108 - of the container
-    for path in (*writable, *folders):
-        if not any(path == one or path.startswith(f"{one}/") for one in kept):
-            memory[path] = "0700"
+    memory |= {path: "1777" for path in writable if not any(_within(path, one) for one in kept)}
     if folder := run.get("runtime_folder"):
-        memory[f"/run/{folder}"] = "0755"
+        memory[f"/run/{folder}"] = "1777"
     environment = {key: str(value) for key, value in run.get("environment", {}).items()}
     if program.credentials:
         environment["CREDENTIALS_DIRECTORY"] = f"{CREDENTIALS}/{program.name}.service"
@@ -187,21 +208,23 @@ def start_of(program: Program, owner: Service | Part, *, stored: Sequence[str]) 
         command=tuple(str(word) for word in run["command"]),
         environment=environment,
         health=_health(program, owner),
-        writable=kept,
+        writable=tuple(kept),
+        folders=tuple(path for path in folders if path not in kept),
         memory=memory,
         files={str(file["path"]): str(file["content"]) for file in program.files},
         credentials=dict(program.credentials),
         digests=tuple(program.digests),
         devices=tuple(run.get("devices", ())),
         low_ports="CAP_NET_BIND_SERVICE" in run.get("capabilities", ()),
+        pki=any(path.startswith("/etc/hearth/pki/") for path in program.watch),
         stop_s=int(run.get("stop_s", 10)),
         limits=dict(run.get("limits", {})),
         lost=lost_rules(run),
     )
 
 
-def _covers(stored: str, paths: Sequence[str]) -> bool:
-    return any(path == stored or path.startswith(f"{stored}/") for path in paths)
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _container(program: Program, owner: Service | Part) -> str:
@@ -234,6 +257,12 @@ def _health(program: Program, owner: Service | Part) -> dict[str, Any]:
         "within_s": wanted.within_s,
         "ready_s": wanted.ready_s,
     }
+
+
+def health_command(health: Mapping[str, Any]) -> str:
+    """Return the line of shell by which a container asks itself for its health."""
+    # podman-compose joins the words of a list so that only the first one is run.
+    return shlex.join([PROBE, health["url"], health["contains"], f"{health['within_s']:g}"])
 
 
 # Rules of a unit that a container keeps as well, with what keeps them: dropped capabilities, a root

@@ -130,11 +130,25 @@ def write_description(params: dict[str, Any]) -> None:
         packages = [Path(package) for package in params["packages"] or ()]
         given["requirements"] = sha256_of(lock)
         given["packages"] = {package.name: folder_digest(package) for package in packages}
+    if params["source"]:
+        given["source"] = origin(params["source"])
+    if params["files"]:
+        given["files"] = {name: origin(source) for name, source in params["files"].items()}
     if params["folder"]:
         given["folder"] = folder_digest(Path(params["folder"]))
     digest = hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
     kind = next(option for option in METHODS if params[option])
     describe(Path(params["describe"]), params["name"], kind, digest)
+
+
+def origin(source: dict[str, Any]) -> str:
+    """Return what a source is: a file of this machine by its contents, a download by its version.
+
+    A house may record a download's digest on first use, and then it is the same download.
+    """
+    if source["url"].startswith("/"):
+        return str(source["sha256"])
+    return f"{source['version']} {source['url']}"
 
 
 METHODS = {
