@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hearth.catalogue import derive
+from hearth.catalogue import House, derive
 from hearth.cli import playbook
 from hearth.cli.console import AsJson, err, known, show, show_or_print, table, waiting
 from hearth.machine import container_images as images
@@ -96,9 +96,18 @@ def build_all(
 ) -> list[dict[str, Any]]:
     """Install the programs, build the images and hand them over; return a row for each."""
     engines = images.chosen_engines(into)
+    house = contained(derive(project.catalogue(), project.vault.names()))
+    specs = install(project, house, names, accelerator)
+    return build_specs(best(specs, accelerator), engines, fresh=fresh)
+
+
+def build_specs(
+    specs: list[ImageSpec], engines: list[str], *, fresh: bool = False
+) -> list[dict[str, Any]]:
+    """Build images whose programs are installed, and hand them over; return a row for each."""
     store = oci.Store(images.FOLDER)
     built = []
-    for spec in install(project, names, accelerator):
+    for spec in specs:
         with waiting(f"Build {spec.name}"):
             image = images.build(spec, store, images.IMAGE_PROGRAMS, fresh=fresh)
             images.write_built(store, image)
@@ -110,29 +119,33 @@ def build_all(
 
 
 def install(
-    project: Project, names: list[str] | tuple[str, ...], accelerator: str
+    project: Project, house: House, names: list[str] | tuple[str, ...], accelerator: str
 ) -> list[ImageSpec]:
-    """Run each role's own installation for images; return what the images hold."""
-    house = contained(derive(project.catalogue(), project.vault.names()))
+    """Run each role's own installation for images; return what they hold in each form.
+
+    The house is one of containers; `accelerator` is none, cuda or vulkan.
+    """
     for name in names:
         known("service", name, {**house.services, **house.parts})
     with tempfile.TemporaryDirectory() as folder:
-        accelerators = ["none"] if accelerator == "none" else ["none", accelerator]
         given = {
             "containers_folder": folder,
             "containers_programs": str(images.IMAGE_PROGRAMS),
             "containers_install": True,
-            "containers_accelerators": accelerators,
+            "containers_accelerators": list(dict.fromkeys(("none", accelerator))),
         }
         more = ["--extra-vars", json.dumps(given)]
         if names:
             more += ["--limit", ",".join(f"container-{name}" for name in names)]
         playbook.run(project, err, tuple(more), name="images")
-        specs = images.read_specs(Path(folder), house)
-    # Without a form for this accelerator the other one serves, too.
-    best = {spec.owner: spec for spec in specs if spec.accelerator == "none"}
-    best |= {spec.owner: spec for spec in specs if spec.accelerator == accelerator}
-    return [*best.values()]
+        return images.read_specs(Path(folder), house)
+
+
+def best(specs: list[ImageSpec], accelerator: str) -> list[ImageSpec]:
+    """Return one image of each owner: for the accelerator, or else without one."""
+    found = {spec.owner: spec for spec in specs if spec.accelerator == "none"}
+    found |= {spec.owner: spec for spec in specs if spec.accelerator == accelerator}
+    return [*found.values()]
 
 
 def _row(image: oci.Image, engines: list[str]) -> dict[str, Any]:

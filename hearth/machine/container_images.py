@@ -4,13 +4,14 @@ The playbook images.yml runs each role's own install step into a folder of image
 and writes what the role starts as data. Nothing here knows how a program is installed.
 """
 
+import contextlib
 import json
 import platform
 import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -70,9 +71,8 @@ def describe_programs(folder: Path, programs: Sequence[Program]) -> None:
 def read_specs(folder: Path, house: House) -> list[ImageSpec]:
     """Return the images that the playbook described in `folder`, for a house of containers."""
     owners: dict[str, Service | Part] = {**house.services, **house.parts}
-    return [
-        spec for path in sorted(folder.iterdir()) for spec in _read_owner(path, owners[path.name])
-    ]
+    there = [path for path in sorted(folder.iterdir()) if path.name in owners]
+    return [spec for path in there for spec in _read_owner(path, owners[path.name])]
 
 
 def _read_owner(folder: Path, owner: Service | Part) -> list[ImageSpec]:
@@ -255,27 +255,27 @@ def hand_over(store: oci.Store, image: oci.Image, engine: str) -> bool:
         ContainerImageError: the engine does not answer, or has no room.
     """
     inspect = [engine, "image", "inspect", "--format", "{{.Id}}", image.name]
-    done = subprocess.run(inspect, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(  # noqa: S603 - fixed words and a name of ours
+        inspect, capture_output=True, text=True, check=False, timeout=60
+    )
     if done.returncode == 0 and done.stdout.strip().removeprefix("sha256:") == image.id:
         return False
     report(image.name, f"{engine} loads it")
-    with subprocess.Popen(
+    with subprocess.Popen(  # noqa: S603 - fixed words
         [engine, "load"],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     ) as process:
-        broken = False
-        assert process.stdin
-        assert process.stderr
-        try:
-            with process.stdin as stream:
-                oci.write(store, [image], stream)
-        except BrokenPipeError:
-            broken = True
-        errors = process.stderr.read().decode(errors="replace").strip().splitlines()
+        given, said = process.stdin, process.stderr
+        # An engine that stops reading says why when it ends.
+        with contextlib.suppress(BrokenPipeError):
+            if given:
+                with given:
+                    oci.write(store, [image], given)
+        errors = said.read().decode(errors="replace").strip().splitlines() if said else []
         code = process.wait()
-    if code or broken:
+    if code:
         reason = errors[-1] if errors else f"exit code {code}"
         raise ContainerImageError(f"{image.name}: {engine} load: {reason}")
     return True

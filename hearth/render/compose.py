@@ -22,13 +22,13 @@ _DNS_PORT = 53
 _PKI = "/etc/hearth/pki"
 _CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 _HEAD = """\
-# Written by `ansible/playbooks/render.yml` from inventory/, for the services that run as containers.
+# Written by `ansible/playbooks/render.yml` from inventory/, for what runs as containers.
 # docs/containers.md explains how to start it.
 """
 # Docker asks quickly while a container starts; Podman has no such setting, so both ask often.
 _EVERY_S = 5
 # For Docker, and for Podman.
-_CUDA = {
+_CUDA: Mapping[str, Mapping[str, Any]] = {
     "cuda": {
         "deploy": {
             "resources": {
@@ -46,7 +46,7 @@ _CUDA = {
     },
     "cuda-podman": {"devices": ["nvidia.com/gpu=all"]},
 }
-_VULKAN = {
+_VULKAN: Mapping[str, Any] = {
     "devices": ["${HEARTH_RENDER_NODE:-/dev/dri/renderD128}"],
     # The group of that file on the machine.
     "group_add": ["${HEARTH_RENDER_GROUP:-992}"],
@@ -348,14 +348,15 @@ def _on_card(
     house: House, nets: _Net, name: str, spec: ImageSpec, plain: ImageSpec | None
 ) -> dict[str, Any]:
     """Return what differs with a card, for each container of an image."""
-    found = {}
+    card = _CUDA.get(name, _VULKAN)
+    found: dict[str, Any] = {}
     for start in spec.starts:
         whole = _container(house, nets, spec, start)
         same = plain and next(one for one in plain.starts if one.name == start.name)
         before = _container(house, nets, plain, same) if plain and same else {}
         laid = {key: value for key, value in whole.items() if before.get(key) != value}
         if start.devices:
-            laid |= _CUDA.get(name, _VULKAN)
+            laid |= card
         if laid:
             found[start.container] = laid
     return found

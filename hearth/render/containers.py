@@ -106,9 +106,9 @@ def _authority(url: str | None) -> str | None:
 class Start:
     """How a container starts one program; `container` is its name, where others reach it.
 
-    `writable` are its folders that outlive it, with `folders` in them, and `memory` those that do not, each with its mode.
-    `credentials` name secrets as `Program` does, and `lost` has the rules of the unit that a
-    container does not have, with their values.
+    `writable` are its folders that outlive it, with `folders` in them, and `memory` those that do
+    not, each with its mode. `credentials` name secrets as `Program` does, and `lost` has the rules
+    of the unit that a container does not have, with their values.
     """
 
     name: str

@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 
 from hearth.catalogue.house import Source
 from hearth.machine import quiet
-from hearth.machine.container_images import describe
 from hearth.machine.action import HouseAction
+from hearth.machine.container_images import describe
 from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
 from hearth.project import current
