@@ -1,6 +1,7 @@
 """`hearth images`: build images of containers here, and save them for another machine."""
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,6 +73,9 @@ def save_images(
         known("image", name, built)
     with waiting(f"Write {archive}"):
         oci.save(store, [built[name] for name in wanted], archive)
+        for name in wanted:
+            listed = store.folder / "images" / f"{name}{images.SBOM}"
+            shutil.copyfile(listed, archive.with_name(f"{archive.name}.{listed.name}"))
     show(f"{archive}: {len(wanted)} images, {archive.stat().st_size / 1e6:.0f} MB")
 
 

@@ -38,6 +38,8 @@ from hearth.sources.programs import MANIFEST
 FOLDER = Path("/var/lib/hearth/containers")
 # The programs of images; those of a house are its own.
 IMAGE_PROGRAMS = FOLDER / "programs"
+# The list of what is in an image, beside it.
+SBOM = ".cdx.json"
 _RUN = "run.json"
 _ENGINES = ("docker", "podman")
 # Exit code 0 if an answer from URL contains TEXT within SECONDS.
@@ -214,18 +216,25 @@ def _run(spec: ImageSpec) -> dict[str, Any]:
 
 
 def write_built(store: oci.Store, image: oci.Image) -> None:
-    """Note an image in the store, so that it can be saved later."""
+    """Note an image in the store, so that it can be saved later, with the list of its contents."""
     folder = store.folder / "images"
     folder.mkdir(parents=True, exist_ok=True)
     layers = [asdict(layer) for layer in image.layers]
     text = json.dumps({"name": image.name, "layers": layers, "config": image.config.decode()})
-    write_atomic(folder / f"{image.name.partition(':')[0]}.json", text.encode())
+    name = image.name.partition(":")[0]
+    # Imported late: it is slow, and only who builds images needs it.
+    from hearth.machine.sbom import bill_of_materials
+
+    write_atomic(folder / f"{name}{SBOM}", bill_of_materials(store, image).encode())
+    write_atomic(folder / f"{name}.json", text.encode())
 
 
 def read_built(store: oci.Store) -> dict[str, oci.Image]:
     """Return the images that the store holds, by their names without a tag."""
     found = {}
     for path in sorted((store.folder / "images").glob("*.json")):
+        if path.name.endswith(SBOM):
+            continue
         noted = json.loads(path.read_text(encoding="utf-8"))
         layers = tuple(oci.Layer(**layer) for layer in noted["layers"])
         found[path.stem] = oci.Image(noted["name"], layers, noted["config"].encode())
