@@ -217,7 +217,7 @@ def unhealthy(one: Engine) -> dict[str, str]:
 def first_process(instance: str) -> int:
     """Return the first process of a service's program; 0 where it does not run."""
     one = engine()
-    for name in (f"{instance}-inside", instance):
+    for name in (f"{instance}-program", instance):
         for container in one.containers(name):
             return int(one.run("inspect", "--format", "{{.State.Pid}}", container))
     return 0
@@ -227,7 +227,7 @@ def logs(service: str, lines: int) -> list[str]:
     """Return the last lines that the containers of a service have printed."""
     one = engine()
     found: list[str] = []
-    for name in (service, f"{service}-inside"):
+    for name in (service, f"{service}-program"):
         for container in one.containers(name):
             done = subprocess.run(  # noqa: S603 - fixed words
                 [one.name, "logs", "--tail", str(lines), container],

@@ -14,7 +14,15 @@ import yaml
 
 from hearth.catalogue.house import House, Part, Service
 from hearth.catalogue.naming import PERCENT, size_bytes
-from hearth.render.containers import CREDENTIALS, INIT, UID, ImageSpec, Start, health_command
+from hearth.render.containers import (
+    CREDENTIALS,
+    INIT,
+    UID,
+    ImageSpec,
+    Start,
+    caller,
+    health_command,
+)
 
 _HTTPS_PORT = 443
 _PLAIN_PORT = 80
@@ -158,7 +166,7 @@ def _networks(house: House, specs: Sequence[ImageSpec]) -> _Net:
         if flow.source in house.services and flow.target in house.services:
             source, target = house.services[flow.source], house.services[flow.target]
             net = f"{source.instance}-{target.instance}"
-            nets.join(net, _caller(source))
+            nets.join(net, caller(source))
             nets.join(net, target.instance)
     for service in house.services.values():
         if service.sites and service.here:
@@ -167,9 +175,10 @@ def _networks(house: House, specs: Sequence[ImageSpec]) -> _Net:
         if service.paths:
             starts = next(spec.starts for spec in specs if spec.owner == service.name)
             for start in starts:
-                nets.join(f"{service.instance}-inside", start.container)
+                alias = (service.inside,) if start.container == caller(service) else ()
+                nets.join(f"{service.instance}-inside", start.container, *alias)
         if service.anywhere or any(e.source == service.name for e in house.egress):
-            nets.join(f"{service.instance}-egress", _caller(service))
+            nets.join(f"{service.instance}-egress", caller(service))
             nets.outward.add(f"{service.instance}-egress")
     nets.join("lan", front)
     nets.outward.add("lan")
@@ -178,11 +187,6 @@ def _networks(house: House, specs: Sequence[ImageSpec]) -> _Net:
             nets.join("dns", part.name)
             nets.outward.add("dns")
     return nets
-
-
-def _caller(service: Service) -> str:
-    """Return the container of a service that calls others: the program, not a proxy before it."""
-    return service.inside if service.paths else service.instance
 
 
 def _owner(house: House, spec: ImageSpec) -> Service | Part:
@@ -207,18 +211,24 @@ def _container(house: House, nets: _Net, spec: ImageSpec, start: Start) -> dict[
         # Without a capability, in a container that has its own ports.
         made["sysctls"] = {"net.ipv4.ip_unprivileged_port_start": 0}
     made["volumes"] = _mounts(owner, start, nets)
-    if start.health:
-        made["healthcheck"] = {
-            "test": ["CMD-SHELL", _escaped(health_command(start.health))],
-            "interval": f"{_EVERY_S}s",
-            "timeout": f"{start.health['within_s'] + 2:g}s",
-            "retries": 3,
-            "start_period": f"{start.health['ready_s']:g}s",
-        }
+    made["healthcheck"] = _healthcheck(start)
     if wanted := _before(house, spec, start):
         made["depends_on"] = wanted
     made["restart"] = "unless-stopped"
     return {key: value for key, value in made.items() if value not in ([], {})}
+
+
+def _healthcheck(start: Start) -> dict[str, Any]:
+    if not start.health:
+        # The image's own is for another program.
+        return {"test": ["NONE"]}
+    return {
+        "test": ["CMD-SHELL", _escaped(health_command(start.health))],
+        "interval": f"{_EVERY_S}s",
+        "timeout": f"{start.health['within_s'] + 2:g}s",
+        "retries": 3,
+        "start_period": f"{start.health['ready_s']:g}s",
+    }
 
 
 def _confined(start: Start) -> dict[str, Any]:
@@ -292,11 +302,11 @@ def _before(house: House, spec: ImageSpec, start: Start) -> dict[str, Any]:
         if owner.name != front and not owner.resolves:
             wanted[front] = {"condition": "service_started"}
         return wanted
-    if start.container == _caller(owner):
+    if start.container == caller(owner):
         for name in owner.needs:
             wanted[house.services[name].instance] = healthy
     elif owner.paths:
-        wanted[owner.inside] = healthy
+        wanted[caller(owner)] = healthy
     return wanted
 
 
@@ -327,7 +337,7 @@ def _limits(owner: Service | Part, start: Start) -> dict[str, Any]:
     """Return the limits of a container; those of a record belong to its program."""
     found: dict[str, Any] = {}
     memory, tasks, cpus = start.limits.get("memory"), start.limits.get("tasks"), None
-    if isinstance(owner, Service) and start.container == _caller(owner):
+    if isinstance(owner, Service) and start.container == caller(owner):
         memory, tasks = owner.limits.memory or memory, owner.limits.tasks or tasks
         cpus = owner.limits.cpus
     if memory and not PERCENT.fullmatch(str(memory)):

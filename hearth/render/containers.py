@@ -227,11 +227,19 @@ def _within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
+def caller(service: Service) -> str:
+    """Return the container with the program of a service: with a proxy before it, it calls others.
+
+    The proxy has the service's name. The program listens under another name, which only the network
+    between the two knows, because a program with several addresses would choose any of them.
+    """
+    return f"{service.instance}-program" if service.paths else service.instance
+
+
 def _container(program: Program, owner: Service | Part) -> str:
-    """Return the name by which others reach a program: behind a proxy it is another one."""
     if isinstance(owner, Service) and owner.paths:
         if program.name == owner.instance:
-            return owner.inside
+            return caller(owner)
         if program.name == f"{owner.instance}-proxy":
             return owner.instance
     return owner.name if isinstance(owner, Part) else program.name

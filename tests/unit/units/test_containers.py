@@ -90,7 +90,7 @@ def test_a_proxy_answers_under_the_name_of_its_service(house: House) -> None:
     ollama = house.services["ollama"]
     names = ("ollama", "ollama-proxy", "ollama-models")
     made = [start_of(program(name), ollama, stored=()) for name in names]
-    assert [one.container for one in made] == ["ollama-inside", "ollama", "ollama-models"]
+    assert [one.container for one in made] == ["ollama-program", "ollama", "ollama-models"]
     assert made[1].health["url"] == "http://ollama:11434/api/version"
     assert made[2].health == {}
 
