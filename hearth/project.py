@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from hearth.catalogue import Catalogue, House, derive, load
+from hearth.machine import compose
 from hearth.machine.facts import graphics
 from hearth.machine.secrets import Vault
 from hearth.paths import COMPOSE, FORM
-from hearth.render.containers import contained
+from hearth.render.containers import contained, reached_at
 
 # The key that the smoke tests and benchmarks use: it may call every model.
 VERIFIER = "consumer_hearth_verify"
@@ -64,7 +65,7 @@ class Project:
     def house(self) -> House:
         """Return everything that follows from the inventory, the secrets and this machine's GPU."""
         house = derive(self.catalogue(), self.vault.names(), graphics().has)
-        return contained(house) if FORM else house
+        return reached_at(contained(house), compose.addresses()) if FORM else house
 
     def events(
         self,

@@ -7,13 +7,16 @@ from typing import Annotated, get_args
 
 import typer
 
+from hearth.catalogue import derive
 from hearth.cli.console import display, note, show, step
 from hearth.cli.images import best, build_specs, install
 from hearth.machine import compose
 from hearth.machine.compose import Accelerator, ComposeHouseError
+from hearth.machine.facts import graphics
 from hearth.paths import COMPOSE, FORM
 from hearth.project import Project
 from hearth.render.compose import compose_files
+from hearth.render.containers import contained
 
 AsCompose = Annotated[bool, typer.Option("--compose", help="A house of containers, without Incus.")]
 # Long enough for a program that measures the machine at its first start.
@@ -40,7 +43,7 @@ def build_containers(project: Project, wanted: str, card: str) -> bool:
     started = time.monotonic()
     one = compose.engine(wanted)
     compose.check(one, accelerator)
-    house = project.house()
+    house = contained(derive(project.catalogue(), project.vault.names(), graphics().has))
     specs = install(project, house, (), card or "none")
     build_specs(best(specs, card or "none"), [one.name])
     for name in compose.write_files(compose_files(house, specs)):

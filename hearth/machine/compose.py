@@ -223,14 +223,47 @@ def first_process(instance: str) -> int:
     return 0
 
 
+def addresses() -> dict[str, str]:
+    """Return an address of each running container of the house, by the name of its service.
+
+    The machine reaches containers in networks without a way out as well.
+    """
+    one = engine()
+    containers = one.containers()
+    if not containers:
+        return {}
+    shown = json.loads(one.run("inspect", *containers))
+    found = {}
+    for each in shown:
+        labels, nets = each["Config"]["Labels"], each["NetworkSettings"]["Networks"] or {}
+        known = [net["IPAddress"] for net in nets.values() if net.get("IPAddress")]
+        if known:
+            found[str(labels["com.docker.compose.service"])] = str(known[0])
+    return found
+
+
 def logs(service: str, lines: int) -> list[str]:
     """Return the last lines that the containers of a service have printed."""
+    return _logs(service, "--tail", str(lines))
+
+
+def logs_of_start(service: str) -> list[str]:
+    """Return what the program of a service has printed since it was started."""
+    one = engine()
+    for name in (f"{service}-program", service):
+        for container in one.containers(name):
+            started = one.run("inspect", "--format", "{{json .State.StartedAt}}", container)
+            return _logs(name, "--since", json.loads(started))
+    return []
+
+
+def _logs(service: str, *options: str) -> list[str]:
     one = engine()
     found: list[str] = []
     for name in (service, f"{service}-program"):
         for container in one.containers(name):
             done = subprocess.run(  # noqa: S603 - fixed words
-                [one.name, "logs", "--tail", str(lines), container],
+                [one.name, "logs", *options, container],
                 capture_output=True,
                 text=True,
                 errors="replace",

@@ -83,6 +83,25 @@ def contained(house: House) -> House:
     )
 
 
+def reached_at(house: House, addresses: Mapping[str, str]) -> House:
+    """Return a house of containers with addresses instead of names, as the machine reaches it.
+
+    `addresses` are those of containers by name; a container that does not run keeps its name.
+    """
+
+    def url(service: Service) -> str:
+        address = addresses.get(caller(service))
+        return f"http://{address}:{service.port}" if address else service.url
+
+    services = {n: replace(s, url=url(s)) for n, s in house.services.items()}
+    urls = {s.url: services[n].url for n, s in house.services.items()}
+    return replace(
+        house,
+        services=services,
+        models={n: _model(m, urls) for n, m in house.models.items()},
+    )
+
+
 def _service(service: Service) -> Service:
     if not service.here:
         return service
