@@ -236,7 +236,12 @@ def addresses() -> dict[str, str]:
     found = {}
     for each in shown:
         labels, nets = each["Config"]["Labels"], each["NetworkSettings"]["Networks"] or {}
-        known = [net["IPAddress"] for net in nets.values() if net.get("IPAddress")]
+        # A program behind a proxy does not listen where its own connections leave the house.
+        known = [
+            net["IPAddress"]
+            for name, net in nets.items()
+            if net.get("IPAddress") and not name.endswith("-egress")
+        ]
         if known:
             found[str(labels["com.docker.compose.service"])] = str(known[0])
     return found

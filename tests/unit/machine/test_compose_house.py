@@ -172,3 +172,20 @@ def test_smoke_tests_of_instances_are_not_measured_in_this_form(tmp_path: Path) 
     ]
     assert verdict["outcome"] == "not measured"
     assert verdict["detail"].startswith("not in this form: ")
+
+
+def test_a_container_is_reached_where_its_program_listens(fake: Fake) -> None:
+    def container(service: str, **nets: str) -> dict[str, object]:
+        return {
+            "Config": {"Labels": {"com.docker.compose.service": service}},
+            "NetworkSettings": {"Networks": {n: {"IPAddress": ip} for n, ip in nets.items()}},
+        }
+
+    shown = json.dumps(
+        [
+            container("ollama-program", **{"a_ollama-egress": "10.0.0.2", "a_inside": "10.0.1.2"}),
+            container("login"),
+        ]
+    )
+    fake("docker", f"case $1 in ps) echo 1 2;; inspect) echo '{shown}';; esac")
+    assert compose.addresses() == {"ollama-program": "10.0.1.2"}
