@@ -1,12 +1,17 @@
 """The fixed places of a house on its machine, for every package that needs them."""
 
+import os
 from pathlib import Path
 
+# "compose" in a command for the house of containers, which `hearth up --compose` sets: such a house
+# has a folder of its own.
+FORM = os.environ.get("HEARTH_FORM", "")
+COMPOSE = Path("/var/lib/hearth/compose")
 # Caddy's storage: each root has a folder, and each site one in it.
 SITE_CERTIFICATES = Path("/var/lib/hearth/caddy")
 # For people and for the pages.
-ROOT_CERTIFICATE = Path("/etc/hearth/pki/root.crt")
-RECEIPT_FOLDER = Path("/var/lib/hearth/receipt")
+ROOT_CERTIFICATE = COMPOSE / "root.crt" if FORM else Path("/etc/hearth/pki/root.crt")
+RECEIPT_FOLDER = COMPOSE / "receipt" if FORM else Path("/var/lib/hearth/receipt")
 # Beside it: each figure over the kept receipts; the page and `hearth doctor` read it.
 TREND = "trend.json"
 # Beside it: what `hearth plan` measured and proposed last; the page shows it.

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from hearth.catalogue import Catalogue, House, derive, load
+from hearth.machine import compose
 from hearth.machine.facts import graphics
 from hearth.machine.secrets import Vault
+from hearth.paths import COMPOSE, FORM
+from hearth.render.containers import contained, reached_at
 
 # The key that the smoke tests and benchmarks use: it may call every model.
 VERIFIER = "consumer_hearth_verify"
@@ -49,8 +52,10 @@ class Project:
 
     @property
     def vault(self) -> Vault:
-        """The house's secrets."""
+        """The house's secrets; of a house of containers, a copy of those that it has made."""
         password_file = Path.home() / ".config/hearth/vault-password"
+        if FORM:
+            return Vault(COMPOSE / "secrets.yml", password_file.with_name("compose-password"))
         return Vault(self.inventory / "secrets.yml", password_file)
 
     def catalogue(self) -> Catalogue:
@@ -59,7 +64,8 @@ class Project:
 
     def house(self) -> House:
         """Return everything that follows from the inventory, the secrets and this machine's GPU."""
-        return derive(self.catalogue(), self.vault.names(), graphics().has)
+        house = derive(self.catalogue(), self.vault.names(), graphics().has)
+        return reached_at(contained(house), compose.addresses()) if FORM else house
 
     def events(
         self,

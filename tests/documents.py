@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from tests import grafana
 from tests.attacks.page import attacks_page
 from tests.configuration import configuration_page
 from tests.lab_machine.cli import app as lab
+from tests.role_data import lost_in_containers, reference_house
 
 ROOT = Path(__file__).resolve().parent.parent
 _AUTH = {"key": "a key", "house": "the house's password", "lan": "open", "own": "its own login"}
@@ -174,6 +175,22 @@ def site_table(house: House) -> str:
     return _table(("address", "access", "paths"), rows)
 
 
+def lost_table() -> str:
+    """Return the table of the rules of units that containers do not have."""
+    with tempfile.TemporaryDirectory() as folder:
+        lost = lost_in_containers(reference_house(Path(folder)))
+    common = set.intersection(*({*rules.items()} for rules in lost.values()))
+    rows = [("all", _rules(common))]
+    rows += [
+        (f"`{name}`", _rules({*rules.items()} - common) or "-") for name, rules in lost.items()
+    ]
+    return _table(("program", "rules of its unit"), rows)
+
+
+def _rules(rules: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"`{rule}={value}`" for rule, value in sorted(rules))
+
+
 def rewrite(text: str, tables: Mapping[str, str]) -> str:
     """Return the text with everything between `<!-- NAME: generated -->` markers rebuilt."""
     for name, table in tables.items():
@@ -245,6 +262,7 @@ def documents(root: Path = ROOT) -> Iterator[tuple[Path, str]]:
     for name, tables in (
         ("catalogue", {"services": service_table(house), "models": model_table(house)}),
         ("http-api", {"sites": site_table(house)}),
+        ("containers", {"lost": lost_table()}),
     ):
         path = root / "docs" / f"{name}.md"
         yield path, rewrite(path.read_text(encoding="utf-8"), tables)

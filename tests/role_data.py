@@ -15,7 +15,8 @@ from ansible.template import Templar, trust_as_template
 
 import hearth.project
 from hearth.catalogue import derive, load
-from hearth.render.programs import read_program, with_sidecar
+from hearth.render.containers import lost_rules
+from hearth.render.programs import Program, python_service, read_program, with_sidecar
 
 ROOT = Path(__file__).parent.parent
 ROLES = ROOT / "roles"
@@ -91,6 +92,21 @@ def run_units(
     return units
 
 
+def lost_in_containers(house: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Program name to the rules of its unit that its container does not have, and their values."""
+    found: dict[str, dict[str, str]] = {}
+    owners = [*house["services"].values(), *house["parts"].values()]
+    for owner in owners:
+        if owner["contained"]:
+            service = owner if "instance" in owner else None
+            variables = _variables(owner["role"], house, service, "none")
+            for asked in _converged(owner["role"]):
+                for program in _programs_of(asked, variables):
+                    run = python_service(program.run) if "module" in program.run else program.run
+                    found[program.name] = lost_rules(run)
+    return found
+
+
 def installed_programs(house: Mapping[str, Any], accelerator: str) -> dict[str, set[str]]:
     """Service name to the folders that its role installs for it."""
     found: dict[str, set[str]] = {}
@@ -164,6 +180,10 @@ def _converged(role: str) -> list[dict[str, Any]]:
 
 
 def _units_of(asked: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, str]:
+    return {item.name: item.unit for item in _programs_of(asked, variables)}
+
+
+def _programs_of(asked: Mapping[str, Any], variables: dict[str, Any]) -> list[Program]:
     own = SimpleNamespace(vault=AnySecrets())
     before, hearth.project.current = hearth.project.current, lambda: own  # type: ignore[assignment]
     try:
@@ -172,5 +192,4 @@ def _units_of(asked: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, 
         program = read_program(Templar(loader=_plugins(), variables=variables).template(given))
     finally:
         hearth.project.current = before
-    programs = with_sidecar(program, variables.get("service", {}))
-    return {item.name: item.unit for item in programs}
+    return with_sidecar(program, variables.get("service", {}))

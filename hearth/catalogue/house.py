@@ -74,7 +74,7 @@ class Service(schema.ServiceRecord):
     `needs` has the names of services that are on, with those that it `uses`, and `calls` those of
     parts; `programs` are all folders that its instance sees. One with egress to every public
     address goes `anywhere`; House.egress has only names. One in the `background` is not needed for
-    the first answer of a new house.
+    the first answer of a new house. Behind a sidecar proxy its program listens at `inside`.
     """
 
     name: str
@@ -91,6 +91,7 @@ class Service(schema.ServiceRecord):
     start_order: int
     calls: tuple[str, ...] = ()
     background: bool = False
+    inside: str = "127.0.0.1"
 
     @property
     def health_url(self) -> str:

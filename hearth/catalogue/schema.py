@@ -344,6 +344,11 @@ class PartRecord(Record):
     """A file that a part writes every few seconds; its health is that the file is new."""
     as_root: bool = False
     """Whether a part runs as root, since it looks at all others; by default it has its own user."""
+    contained: bool = True
+    """Whether it also runs as a container; not what looks at the machine itself, and what needs
+    that."""
+    packages: tuple[Package, ...] = ()
+    """Debian packages: in the instance, or for a part on the machine and in its container."""
     publish: Mapping[str, PublishRecord] = field(default_factory=dict)
     """Its names on the LAN."""
     secrets: Mapping[str, SecretKind] = field(default_factory=dict)
@@ -368,8 +373,6 @@ class ServiceRecord(PartRecord):
     """Where an external service listens; not for others."""
     image: Image = "debian/13"
     """The base image of the instance."""
-    packages: tuple[Package, ...] = ()
-    """Debian packages in the instance."""
     sources: tuple[str, ...] = ()
     """Downloads it needs, by their names in `sources.lock.yml`."""
     programs: tuple[Program, ...] = ()

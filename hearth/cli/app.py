@@ -26,6 +26,7 @@ _COMMANDS = {
     "models": "status:models",
     "secret": "secret:app",
     "lock": "lock:lock_all",
+    "images": "images:app",
     "backup": "backup:make_backup",
     "restore": "backup:restore_backup",
     "remove": "remove:remove_service",
@@ -39,7 +40,7 @@ _COMMANDS = {
 
 
 # What works on the project here, or needs no inventory; every other command needs the house itself.
-_HERE = ("check", "lock", "lab", "kokoro-patch", "watch")
+_HERE = ("check", "lock", "images", "lab", "kokoro-patch", "watch")
 
 
 class LazyGroup(typer.core.TyperGroup):

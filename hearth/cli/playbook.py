@@ -1,4 +1,4 @@
-"""Run site.yml and show each step with its time."""
+"""Run a playbook, mostly site.yml, and show each step with its time."""
 
 import os
 import sys
@@ -89,14 +89,17 @@ def run(
     more: tuple[str, ...] = (),
     beside: Callable[[Display], None] | None = None,
     described_by: Project | None = None,
+    name: str = "site",
 ) -> Steps:
-    """Run site.yml with its full output in a log; return what it did, or raise PlaybookError.
+    """Run site.yml, or another playbook of the project's folder by its `name`, with its full output
+    in a log; return what it did, or raise PlaybookError.
 
     `beside` is called every two seconds meanwhile, in a thread, and may print. `described_by` has
     another inventory than the project's own, for a preview only.
     """
-    log = project.logs / f"up-{datetime.now():%Y%m%d-%H%M%S}.log"
-    argv = [str(Path(sys.executable).with_name("ansible-playbook")), "site.yml", *more]
+    kind = "up" if name == "site" else name
+    log = project.logs / f"{kind}-{datetime.now():%Y%m%d-%H%M%S}.log"
+    argv = [str(Path(sys.executable).with_name("ansible-playbook")), f"{name}.yml", *more]
     plugins = project.root / "ansible/plugins/callback"
     variables = {
         "HEARTH_EVENTS_FD": "{fd}",

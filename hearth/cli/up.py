@@ -15,6 +15,7 @@ import typer
 from hearth import status
 from hearth.catalogue.house import House, Model, Service
 from hearth.cli import playbook, preflight
+from hearth.cli.compose import AsCompose, build_containers, enter
 from hearth.cli.console import Display, err, note, show, waiting
 from hearth.cli.lab import run_tool
 from hearth.cli.status import model_text
@@ -23,7 +24,7 @@ from hearth.clients import ClientError
 from hearth.clients.endpoints import Edge, house_edge
 from hearth.clients.llm import least_thought, thought_alone
 from hearth.clients.models import FAILED, MISSING, READY, TOO_BIG
-from hearth.paths import PROGRAMS, ROOT_CERTIFICATE
+from hearth.paths import FORM, PROGRAMS, ROOT_CERTIFICATE
 from hearth.project import VERIFIER, Project, current
 
 _COMMAND = Path("/usr/local/bin/hearth")
@@ -40,11 +41,19 @@ def build_and_verify(
     ] = False,
     lab_name: Annotated[str, typer.Option(help="The lab machine's name.")] = "house",
     preview: Annotated[bool, typer.Option("--check", help="Only show what would change.")] = False,
+    as_compose: AsCompose = False,
+    engine: Annotated[str, typer.Option(help="With --compose: docker or podman.")] = "",
+    card: Annotated[str, typer.Option(help="With --compose: cuda or vulkan.")] = "",
 ) -> None:
     """Build the house or bring it up to date, then verify it.
 
+    With `--compose` it is a house of containers, for Docker Compose or podman-compose.
+
     Example: scripts/up
     """
+    enter(as_compose)
+    if FORM:
+        raise typer.Exit(0 if build_containers(current(), engine, card) else 1)
     project = current()
     if lab or preflight.needs_lab():
         if not lab:

@@ -7,8 +7,9 @@ import typer
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from hearth.cli.compose import AsCompose, enter, take_over
 from hearth.cli.console import AsJson, display, show_or_print, table
-from hearth.paths import RECEIPT_FOLDER
+from hearth.paths import FORM, RECEIPT_FOLDER
 from hearth.project import Project, current
 from hearth.smoke.history import write
 from hearth.smoke.receipt import Drill, Receipt, Verdict, number, run
@@ -23,6 +24,7 @@ def verify_house(
             "--drill", help="Also break models on purpose, beside the house. Takes minutes."
         ),
     ] = False,
+    as_compose: AsCompose = False,
     as_json: AsJson = False,
 ) -> None:
     """Run the smoke tests on the live house and write the receipt.
@@ -33,6 +35,9 @@ def verify_house(
 
     Example: hearth verify
     """
+    enter(as_compose)
+    if FORM:
+        take_over(current())
     receipt = run_tests(current(), "home or drill" if drill else "home")
     show_or_print(as_json, receipt.as_json(), view(receipt))
     raise typer.Exit(0 if receipt.good else 1)

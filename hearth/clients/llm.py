@@ -14,7 +14,8 @@ import httpx
 from hearth.catalogue.house import House, Model, Service
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, client_errors, one_line
-from hearth.machine import engine
+from hearth.machine import compose, engine
+from hearth.paths import FORM
 
 PATH = "/v1/chat/completions"
 # A whole answer in one read arrives faster than this; that does not show the model's speed.
@@ -330,6 +331,8 @@ def devices_of(house: House, model: Model) -> list[Device]:
     service = house.services[model.service or ""]
     if not service.address:
         return []
+    if FORM:
+        return devices(compose.logs_of_start(service.instance))
     show = ["/usr/bin/systemctl", "show", service.unit, "--property=InvocationID", "--value"]
     run = engine.execute(service.instance, show, timeout=_JOURNAL_S).stdout.strip()
     # Each start has its own ID: an earlier one may have found other devices.

@@ -12,6 +12,7 @@ import tarfile
 import tempfile
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,6 +39,12 @@ _UNFINISHED = ".image-"
 IN_MEMORY_BYTES = 4 << 30
 # The mount ends with its namespace, also after a kill. Where it is forbidden, the disk will do.
 _IN_MEMORY = 'mount -t tmpfs -o mode=0755 image "$TMPDIR" 2>/dev/null; exec "$@"'
+_UNDONE = (
+    # The machine's apt options and the next line's option are only for the build.
+    'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
+    'sed -i /force-unsafe-io/d "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"',
+    'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
+)
 # Increase this when the recipe below changes in a way that its fields do not show.
 RECIPE_VERSION = 4
 
@@ -149,10 +156,7 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
     # since roles bring their own. Instances trust the machine's own certificates (a proxy's).
     own = [name for name in recipe.packages if name not in _BASE_PACKAGES]
     hooks = [
-        # The machine's apt options and the next line's option are only for the build.
-        'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
-        'sed -i /force-unsafe-io/d "$1/etc/dpkg/dpkg.cfg.d/99mmdebstrap"',
-        'rm -f "$1/etc/resolv.conf" "$1/etc/hostname"',
+        *_UNDONE,
         f'echo "nameserver {recipe.resolver}" > "$1/etc/resolv.conf"',
         # A minimal Debian 12 has none, so localhost would be looked up at the resolver.
         '[ -e "$1/etc/hosts" ] || echo "127.0.0.1 localhost" > "$1/etc/hosts"',
@@ -167,22 +171,56 @@ def _command(recipe: Recipe, root: Path) -> list[str]:
         'cp /usr/local/share/ca-certificates/*.crt "$1/usr/local/share/ca-certificates/"; '
         'chroot "$1" update-ca-certificates >/dev/null; fi',
     ]
+    return _mmdebstrap(recipe.image, recipe.packages, hooks, root)
+
+
+def _mmdebstrap(
+    image: str, packages: Iterable[str], hooks: Iterable[str], root: Path, *more: str
+) -> list[str]:
+    """Return the command that writes a small Debian with these packages as a tar."""
     return [
         # As root, mmdebstrap makes all mounts private, which cuts the machine's units off from
         # systemd's credentials: it gets a mount namespace of its own.
         *("/usr/bin/unshare", "--mount"),
         *(("/bin/sh", "-c", _IN_MEMORY, "sh") if available_bytes() > IN_MEMORY_BYTES else ()),
-        *("/usr/bin/mmdebstrap", "--variant=minbase"),
-        f"--include={','.join(recipe.packages)}",
+        *("/usr/bin/mmdebstrap", "--variant=minbase", *more),
+        f"--include={','.join(packages)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--aptopt={option}" for option in apt_options()),
         # A build that a power cut interrupts is thrown away, so dpkg need not wait for the disk.
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude=/usr/share/{left_out}/*" for left_out in _LEFT_OUT),
         *(f"--customize-hook={hook}" for hook in hooks),
-        SUITES[recipe.image],
+        SUITES[image],
         str(root),
     ]
+
+
+def build_plain(image: str, packages: Iterable[str], folder: Path, epoch: int) -> Path:
+    """Build the root of a container, which starts one program and no systemd, as a tar file.
+
+    The same packages give the same bytes: no time is later than `epoch`, in seconds of Unix.
+
+    Raises:
+        ImageError: as `build`.
+    """
+    if image not in SUITES:
+        raise ImageError(f"unknown image {image}: write one of {', '.join(SUITES)}")
+    root, work = folder / "plain.tar", folder / "work"
+    work.mkdir()
+    work.chmod(0o755)
+    hooks = (
+        *_UNDONE,
+        'mkdir -p "$1/opt/hearth"',
+        # No program may gain rights, so no file offers any.
+        'find "$1" -xdev -perm /6000 -type f -exec chmod ug-s {} +',
+        # Logs, and caches that hold times or the order of a hash table.
+        'cd "$1" && rm -rf var/log/* var/cache/* var/lib/dpkg/*-old etc/*- etc/machine-id',
+    )
+    # The runtime makes the devices.
+    command = _mmdebstrap(image, packages, hooks, root, "--skip=output/dev")
+    _run(command, image, "mmdebstrap", TMPDIR=str(work), SOURCE_DATE_EPOCH=str(epoch))
+    return root
 
 
 def _units_of(packages: list[str]) -> str:

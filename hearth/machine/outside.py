@@ -17,6 +17,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hearth.machine import compose
+from hearth.paths import FORM
+
 CGROUPS = Path("/sys/fs/cgroup")
 # LXC's name for the control group of an instance.
 _PAYLOAD = "lxc.payload."
@@ -85,7 +88,12 @@ def instance_of(groups: str) -> str | None:
 
 
 def first_process(instance: str) -> int:
-    """Return the process id of an instance's systemd; 0 when it does not run."""
+    """Return the process id of an instance's systemd; 0 when it does not run.
+
+    In a house of containers it is the first process of the one that runs its program.
+    """
+    if FORM:
+        return compose.first_process(instance)
     for pid in _pids(f"{group(instance)}/init.scope"):
         numbers = next((line for line in _lines(f"/proc/{pid}/status") if "NSpid" in line), "")
         # Its helpers have other numbers inside.

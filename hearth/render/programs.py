@@ -18,11 +18,11 @@ _PROXY = """\
 	auto_https off
 }}
 
-http://{address}:{port} {{
+{url} {{
 	bind {address}
 	@allowed path {paths}
 	handle @allowed {{
-		reverse_proxy 127.0.0.1:{port} {{
+		reverse_proxy {inside}:{port} {{
 			# A response that starts before the whole request was passed on is now and then cut
 			# (golang/go#40747): one in a hundred where both processors are busy.
 			{buffer}
@@ -122,7 +122,9 @@ def with_sidecar(program: Program, service: Mapping[str, Any]) -> list[Program]:
     new = service["image"] in _NEW_CADDY_IMAGES
     text = _PROXY.format(
         service=service["name"],
+        url=service["url"],
         address=service["address"],
+        inside=service["inside"],
         port=service["port"],
         paths=" ".join(program.paths),
         buffer="request_buffers unlimited" if new else "buffer_requests",

@@ -13,7 +13,9 @@ from testinfra.backend.base import BaseBackend, CommandResult
 
 from hearth.clients.endpoints import Answer, Edge
 from hearth.machine import engine, probe
+from hearth.paths import FORM
 from hearth.smoke import unit_probe
+from hearth.smoke.plugin import NotMeasured
 
 _COMMAND_S, _PROGRAM_S, _REQUEST_S = 60, 180, 15
 
@@ -43,14 +45,25 @@ def ask(edge: Edge, fqdn: str, path: str, *wanted: int, **more: Any) -> Answer:
 testinfra.backend.BACKENDS["incus"] = f"{__name__}.IncusBackend"
 
 
+def needs_instances() -> None:
+    """Report a test of instances and units as not measured in a house of containers."""
+    if FORM:
+        raise NotMeasured(
+            "not in this form: it looks at units and addresses of instances, and at the machine's "
+            "firewall; docs/containers.md says what containers have instead"
+        )
+
+
 @functools.cache
 def host(instance: str | None) -> Any:
     """Return testinfra's view of an instance or of the machine."""
+    needs_instances()
     return testinfra.get_host(f"incus://{instance}" if instance else "local://")
 
 
 def incus_config(instance: str) -> Mapping[str, str]:
     """Return the settings of an instance in Incus, its profiles included."""
+    needs_instances()
     found = pylxd.Client(endpoint=engine.SOCKET).instances.get(instance)
     return {str(key): str(value) for key, value in found.expanded_config.items()}
 
@@ -84,6 +97,7 @@ def connections(
 
     On the machine, `user` is the user id that tries.
     """
+    needs_instances()
     argv = [] if user is None else ["/usr/bin/setpriv", f"--reuid={user}", "--clear-groups"]
     request = {"connect": targets, "alone": alone}
     found = engine.run_program(instance, probe, request, timeout=_PROGRAM_S, prefix=argv)
@@ -95,6 +109,7 @@ def dns_answers(
     instance: str | None, server: str, *names: tuple[str, str]
 ) -> list[tuple[int, list[str]]]:
     """Query `server` for each (name, type); return DNS codes and addresses."""
+    needs_instances()
     queries = {"resolve": [(server, name, kind) for name, kind in names]}
     found = engine.run_program(instance, probe, queries, timeout=_PROGRAM_S)
     return [(code, addresses) for code, addresses in found["resolve"]]
@@ -102,6 +117,7 @@ def dns_answers(
 
 def inspection(instance: str | None, request: dict[str, Any]) -> dict[str, Any]:
     """Return what `unit_probe` finds there; `request` is its request without the program."""
+    needs_instances()
     text = Path(unit_probe.__file__).read_text(encoding="utf-8")
     request = {**request, "program": text}
     return engine.run_program(instance, unit_probe, request, timeout=_PROGRAM_S)

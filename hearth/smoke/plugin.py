@@ -20,7 +20,8 @@ import pytest
 
 from hearth.clients.models import AliasState
 from hearth.clients.stats import Spread
-from hearth.machine import engine, systemd
+from hearth.machine import compose, engine, systemd
+from hearth.paths import FORM
 from hearth.smoke.receipt import Figure, summarise
 
 PENDING = "pending"
@@ -285,8 +286,12 @@ def _journal(item: pytest.Item) -> dict[str, list[str]]:
     for instance, unit in sorted(units - shown, key=str):
         shown.add((instance, unit))
         try:
-            lines = systemd.journal(instance, unit, _JOURNAL_LINES)
-        except engine.EngineError as error:
+            if FORM:
+                name = instance or unit.removeprefix("hearth-").removesuffix(".service")
+                lines = compose.logs(name, _JOURNAL_LINES)
+            else:
+                lines = systemd.journal(instance, unit, _JOURNAL_LINES)
+        except (engine.EngineError, compose.ComposeHouseError) as error:
             lines = [str(error)]
         # The text after time, host and program; the last one of several stays.
         texts = {line.partition("]: ")[2] or line: line for line in lines}

@@ -21,7 +21,7 @@ from hearth.clients.chat import (
 )
 from hearth.clients.endpoints import Edge, Endpoint
 from hearth.clients.llm import thought_alone
-from hearth.machine import engine
+from hearth.machine import outside
 from hearth.machine.secrets import Vault
 from hearth.smoke.criteria import policy_violations
 from hearth.smoke.hosts import host
@@ -54,7 +54,7 @@ SIGNED_IN: dict[str, Person] = {}
 def settings(chat: Service) -> dict[str, str]:
     """The chat's settings as the house has written them."""
     path = f"/etc/hearth/{chat.role.replace('_', '-')}.json"
-    return dict(json.loads(engine.read_file(chat.instance, path))["environment"])
+    return dict(json.loads(outside.read_file(chat.instance, path))["environment"])
 
 
 @pytest.fixture

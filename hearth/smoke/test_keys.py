@@ -12,7 +12,7 @@ from hearth.clients.endpoints import Edge
 from hearth.machine import engine
 from hearth.machine.secrets import Vault
 from hearth.project import VERIFIER, Project
-from hearth.smoke.hosts import ask, host
+from hearth.smoke.hosts import ask, host, needs_instances
 from hearth.smoke.plugin import NotMeasured
 
 pytestmark = pytest.mark.home
@@ -156,6 +156,7 @@ def test_no_key_is_in_a_caddyfile(secret_values: dict[str, str]) -> None:
 @functools.cache
 def output(instance: str | None, *argv: str) -> str:
     """Return what a command prints; every service's test reads the machine's output, too."""
+    needs_instances()
     return engine.look(instance, argv, timeout=30).stdout
 
 

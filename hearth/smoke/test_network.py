@@ -14,7 +14,7 @@ from hearth import status
 from hearth.catalogue.house import Egress, House, Service, Site
 from hearth.clients.endpoints import Edge
 from hearth.machine import facts
-from hearth.smoke.hosts import Attempt, connections, dns_answers, host
+from hearth.smoke.hosts import Attempt, connections, dns_answers, host, needs_instances
 from hearth.smoke.plugin import NotMeasured
 
 pytestmark = pytest.mark.home
@@ -111,6 +111,7 @@ def expect_nothing(problem: str) -> None:
 def test_instances_reach_each_other(house: House) -> None:
     if not house.flows:
         raise NotMeasured("no service needs another one")
+    needs_instances()
     # Twice: a rule of another program may just be being answered.
     for _ in range(2):
         tried = status.try_needs(house)

@@ -10,7 +10,9 @@ Arguments: `name`, and one of
 the folder before it runs, and `patch` the steps of it; an empty list installs it unchanged. `links`
 are links in a patched program, each with the path in another program that it leads to. `owner` is
 the service that uses the program, and `visible` are the folders that its instance sees; the program
-is removed with its last owner. `background` gives way to other steps.
+is removed with its last owner. `background` gives way to other steps. `programs` is another folder
+to install into, for images of containers; `describe` is a folder where a digest of the arguments
+is written, and with `install: false` nothing else is done.
 
 A fresh folder is built under /var/lib/hearth/programs/NAME and one link is switched last. Instances
 see the folder read-only; installing needs no egress.
@@ -20,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +30,7 @@ from typing import Any, ClassVar
 from hearth.catalogue.house import Source
 from hearth.machine import quiet
 from hearth.machine.action import HouseAction
+from hearth.machine.container_images import describe
 from hearth.machine.images import PYTHONS
 from hearth.paths import PROGRAMS
 from hearth.project import current
@@ -41,6 +45,7 @@ from hearth.sources.installers import (
     install_release,
 )
 from hearth.sources.programs import Installed, check_visible
+from hearth.sources.unpack import sha256_of
 
 
 def from_archive(params: dict[str, Any], write: bool) -> Installed:
@@ -52,13 +57,18 @@ def from_archive(params: dict[str, Any], write: bool) -> Installed:
 
 def the_store(params: dict[str, Any]) -> Store:
     """Return where the sources come from and where programs go."""
-    return Store(current().inventory, params["mirrors"] or {}, programs=PROGRAMS)
+    return Store(current().inventory, params["mirrors"] or {}, programs=root_of(params))
+
+
+def root_of(params: dict[str, Any]) -> Path:
+    """Return the folder that the program is installed into."""
+    return Path(params.get("programs") or PROGRAMS)
 
 
 def from_folder(params: dict[str, Any], write: bool) -> Installed:
     """Install another project's program from a folder, with our patch."""
     folder = Path(params["folder"])
-    return install_folder(folder, PROGRAMS, params["name"], the_change(params), write=write)
+    return install_folder(folder, root_of(params), params["name"], the_change(params), write=write)
 
 
 def the_change(params: dict[str, Any]) -> Change:
@@ -100,12 +110,45 @@ def from_requirements(params: dict[str, Any], write: bool) -> Installed:
     return install_python(
         Path(params["requirements"]),
         [Path(package) for package in params["packages"] or ()],
-        PROGRAMS,
+        root_of(params),
         params["name"],
         PYTHONS[params["image"]],
         uv=current().uv,
         write=write,
     )
+
+
+# What changes nothing in the installed program.
+_NOT_CONTENT = ("owner", "visible", "background", "programs", "describe", "install", "mirrors")
+
+
+def write_description(params: dict[str, Any]) -> None:
+    """Write a digest of everything that decides what is installed, on any processor."""
+    given = {key: value for key, value in params.items() if key not in _NOT_CONTENT}
+    if params["requirements"]:
+        lock = Path(params["requirements"])
+        packages = [Path(package) for package in params["packages"] or ()]
+        given["requirements"] = sha256_of(lock)
+        given["packages"] = {package.name: folder_digest(package) for package in packages}
+    if params["source"]:
+        given["source"] = origin(params["source"])
+    if params["files"]:
+        given["files"] = {name: origin(source) for name, source in params["files"].items()}
+    if params["folder"]:
+        given["folder"] = folder_digest(Path(params["folder"]))
+    digest = hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()
+    kind = next(option for option in METHODS if params[option])
+    describe(Path(params["describe"]), params["name"], kind, digest)
+
+
+def origin(source: dict[str, Any]) -> str:
+    """Return what a source is: a file of this machine by its contents, a download by its version.
+
+    A house may record a download's digest on first use, and then it is the same download.
+    """
+    if source["url"].startswith("/"):
+        return str(source["sha256"])
+    return f"{source['version']} {source['url']}"
 
 
 METHODS = {
@@ -134,6 +177,9 @@ class ActionModule(HouseAction):
         "owner": {"type": "str"},
         "visible": {"type": "list", "elements": "str"},
         "background": {"type": "bool", "default": False},
+        "programs": {"type": "path"},
+        "describe": {"type": "path"},
+        "install": {"type": "bool", "default": True},
     }
     rules: ClassVar = {
         "required_one_of": [tuple(METHODS)],
@@ -147,9 +193,14 @@ class ActionModule(HouseAction):
         name, owner = params["name"], params["owner"]
         if owner:
             check_visible(name, owner, params["visible"])
+        if params["describe"]:
+            write_description(params)
+        if not params["install"]:
+            return {"changed": False}
         # Each task has a process of its own.
         quiet.give_way(params["background"])
-        claimed = bool(owner) and claim(name, owner, write=write)
+        ours = root_of(params) == PROGRAMS
+        claimed = ours and bool(owner) and claim(name, owner, write=write)
         install = next(method for option, method in METHODS.items() if params[option])
         with quiet.turn(alone=False) if write else contextlib.nullcontext():
             installed = install(params, write)

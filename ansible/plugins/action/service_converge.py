@@ -3,7 +3,8 @@
 Argument: `programs`, a list of `Program`'s fields (hearth/render/programs.py). Credentials are
 named here and read from the vault in Ansible's own process; their values travel only when one of
 them differs. With the variable `render_folder` the files are written there and nothing is
-converged: `ansible/playbooks/render.yml` does so.
+converged: `ansible/playbooks/render.yml` does so. With `container_folder` the programs' own data
+are, for images: `images.yml`.
 
 Programs on the machine itself are compared in this process first. Ansible starts the module only if
 it has work to do, because most of a task's time is the start of its module.
@@ -27,6 +28,7 @@ from ansible.plugins.action import ActionBase
 
 from hearth import progress
 from hearth.machine import quiet, systemd
+from hearth.machine.container_images import describe_programs
 from hearth.machine.engine import EngineError
 from hearth.machine.secrets import SecretsError
 from hearth.project import current
@@ -69,6 +71,9 @@ class ActionModule(ActionBase):
         try:
             for item in arguments["programs"]:
                 programs += with_sidecar(read_program(item), given.get("service", {}))
+            if folder := given.get("container_folder"):
+                describe_programs(Path(self._templar.template(folder)), programs)
+                return result | {"changed": False}
             if folder := given.get("render_folder"):
                 return result | render(programs, Path(self._templar.template(folder)))
             values = self._values(programs)

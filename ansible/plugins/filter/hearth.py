@@ -101,6 +101,19 @@ def own_agents(root: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def project_files(files: Mapping[str, str], root: str) -> dict[str, dict[str, Any]]:
+    """Return files of the project as files of a program: the path of each there, and its source."""
+    return {
+        name: {
+            "name": Path(path).name,
+            "version": "own",
+            "url": str(Path(root, path)),
+            "sha256": sha256(Path(root, path).read_bytes()).hexdigest(),
+        }
+        for name, path in files.items()
+    }
+
+
 def key_digests(secrets: Mapping[str, str]) -> dict[str, str]:
     """Return the SHA-256 of each consumer's key, by the consumer's name; these betray nothing."""
     try:
@@ -259,6 +272,7 @@ class FilterModule:
             "model_server": server_settings,
             "own_agents": own_agents,
             "own_credentials": own_credentials,
+            "project_files": project_files,
             "sources_of": sources_of,
             "style_hash": files.style_hash,
             "whisper": _of_service(speech.whisper),

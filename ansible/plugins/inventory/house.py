@@ -23,9 +23,10 @@ from ansible.inventory.data import InventoryData
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from hearth.catalogue import CatalogueError
+from hearth.catalogue import CatalogueError, derive
 from hearth.machine.secrets import SecretsError
 from hearth.project import Project
+from hearth.render.containers import contained
 
 
 class InventoryModule(BaseInventoryPlugin):
@@ -42,13 +43,17 @@ class InventoryModule(BaseInventoryPlugin):
     ) -> None:
         """Read the catalogue and add its hosts."""
         super().parse(inventory, loader, path, cache)
+        project = Project(Path(path).resolve().parent.parent)
         try:
-            house = Project(Path(path).resolve().parent.parent).house().as_vars()
+            house = project.house().as_vars()
+            # Images are made for every machine, with a card or without.
+            everything = derive(project.catalogue(), project.vault.names())
         except (CatalogueError, SecretsError) as error:
             raise AnsibleParserError(str(error)) from error
         inventory.set_variable("all", "house", house)
-        for group in ("controllers", "machines", "instances", "remote"):
+        for group in ("controllers", "machines", "instances", "remote", "containers"):
             inventory.add_group(group)
+        self._add_containers(contained(everything).as_vars())
         if house["machine"]["reach"] == "local":
             self._add(house)
         else:
@@ -75,6 +80,26 @@ class InventoryModule(BaseInventoryPlugin):
             self._set(host, service["settings"])
         for part in house["parts"].values():
             self._set(machine, part["settings"])
+
+    def _add_containers(self, house: dict[str, Any]) -> None:
+        """Add what runs as a container: only the playbooks that write images name these hosts."""
+        services = [
+            (s, {"service": s}) for s in house["services"].values() if s["runtime"] != "external"
+        ]
+        parts = [(part, {"part": part}) for part in house["parts"].values()]
+        for owner, own in (*services, *parts):
+            host = f"container-{owner['name']}"
+            self.inventory.add_host(host, "containers")
+            variables = {
+                "house": house,
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "service_machine": host,
+                **own,
+            }
+            for name, value in variables.items():
+                self.inventory.set_variable(host, name, value)
+            self._set(host, owner["settings"])
 
     def _set(self, host: str, settings: dict[str, Any]) -> None:
         """Give a host the variables of a role that its record sets."""

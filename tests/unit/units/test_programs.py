@@ -16,7 +16,14 @@ from hearth.render.programs import (
 from hearth.render.units import UnitError
 
 RUN = {"summary": "A program", "user": "app", "command": ["/usr/bin/app"]}
-SERVICE = {"name": "app", "address": "10.0.0.2", "port": 80, "image": "debian/13"}
+SERVICE = {
+    "name": "app",
+    "address": "10.0.0.2",
+    "port": 80,
+    "url": "http://10.0.0.2:80",
+    "inside": "127.0.0.1",
+    "image": "debian/13",
+}
 
 
 def program(**more: Any) -> Program:
@@ -75,6 +82,7 @@ def test_paths_make_a_sidecar_proxy_of_the_next_user() -> None:
     text = rendered_files([proxy])["app-proxy.Caddyfile"]
     assert "@allowed path /api/chat\n" in text
     assert "reverse_proxy 127.0.0.1:80 {" in text
+    assert "\nhttp://10.0.0.2:80 {\n\tbind 10.0.0.2\n" in text
     assert "buffer_requests" in text
 
 
