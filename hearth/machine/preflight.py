@@ -60,11 +60,6 @@ def violations_and_warnings(
         or facts.disk_free_bytes >= _NEEDED_DISK_BYTES,
     }
     violations = [line for line, good in checks.items() if not good]
-    violations += [
-        f"{name} asks for runtime: podman, which is not supported yet: write incus"
-        for name, service in house.services.items()
-        if service.runtime == "podman"
-    ]
     taken = taken_ports(house, facts.lan_address, environment.listeners)
     violations += [*(line for _, line in taken), *_ranges(house, environment)]
     # Later, this house itself answers for the domain, and the models are on the disk.

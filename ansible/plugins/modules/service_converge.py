@@ -115,6 +115,9 @@ def mode_of(item: dict[str, Any], default: str) -> int:
 def owner_of(item: dict[str, Any]) -> tuple[int, int]:
     """Return the ids of owner and group; -1 for a user not created yet (as in check mode)."""
     owner, group = item.get("owner", "root"), item.get("group") or item.get("owner", "root")
+    # Ids of a container have no names here.
+    if owner.isdigit() and group.isdigit():
+        return int(owner), int(group)
     try:
         return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
     except KeyError:
@@ -520,7 +523,12 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
     if action in ("restart", "start"):
         # A unit that reached its start limit would not start with a good configuration either.
         run(["systemctl", "reset-failed", unit], check=False)
-    if action in ("restart", "reload", "start"):
+    if params.get("notifies") and action in ("restart", "start"):
+        # systemctl would wait for the program, and could not report why it is not healthy. Without
+        # the stop, the process from before would answer for the new one.
+        run(["systemctl", "stop", unit])
+        run(["systemctl", "start", "--no-block", unit])
+    elif action in ("restart", "reload", "start"):
         run(["systemctl", action, unit])
     if params["health"]:
         wait_healthy(name, params["health"])

@@ -62,12 +62,6 @@ def test_a_good_machine_has_no_violation() -> None:
     assert violations({"open_webui": service()}, facts(), own) == []
 
 
-def test_an_unsupported_runtime_is_refused() -> None:
-    assert violations({"a": service(runtime="podman"), "b": service()}, facts(), []) == [
-        "a asks for runtime: podman, which is not supported yet: write incus"
-    ]
-
-
 def test_another_debian_is_refused() -> None:
     assert violations({}, facts(debian="12"), []) == [
         "this machine runs Debian 12; a house needs Debian 13 "

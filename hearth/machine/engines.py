@@ -1,0 +1,345 @@
+"""One small interface to Incus, Podman and Docker: look at instances, and start and stop them.
+
+Incus is reached by pylxd, and the two others by Docker's SDK, whose API Podman answers as well. An
+instance is a container of any of them. Every call has a deadline, and fails in one line.
+"""
+
+import contextlib
+import functools
+import os
+import socket as sockets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from hearth.machine import engine
+from hearth.machine.engine import CHUNK_BYTES, READ_S, EngineError, Output
+
+T = TypeVar("T")
+PODMAN_SOCKET = "/run/podman/podman.sock"
+DOCKER_SOCKET = "/run/docker.sock"
+_CHANGE_S = 60
+# What a stopping program gets before it is killed.
+_STOP_S = 10
+_STDOUT, _STDERR, _FRAME_BYTES = 1, 2, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One instance as its engine describes it; `address` is its IPv4 address, empty for none."""
+
+    name: str
+    running: bool
+    image: str
+    address: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What an instance uses: bytes of memory, seconds of processor time, number of processes.
+
+    A machine without control groups for one of them has 0.
+    """
+
+    memory_bytes: int
+    cpu_s: float
+    tasks: int
+
+
+class Engine(Protocol):
+    """What carries instances; each function raises EngineError with one line for a person."""
+
+    name: str
+
+    def instances(self) -> Sequence[Found]:
+        """Return all instances, running or not."""
+
+    def inspect(self, name: str) -> Found:
+        """Return one instance."""
+
+    def logs(self, name: str, lines: int) -> Sequence[str]:
+        """Return the last lines that its programs wrote, oldest first."""
+
+    def stats(self, name: str) -> Stats:
+        """Return what it uses now."""
+
+    def start(self, name: str) -> None:
+        """Start it; one that runs is left alone."""
+
+    def stop(self, name: str) -> None:
+        """Stop it; one that is stopped is left alone."""
+
+    def restart(self, name: str) -> None:
+        """Restart it."""
+
+    def execute(
+        self, name: str, argv: Sequence[str], *, timeout: float, stdin: bytes = b""
+    ) -> Output:
+        """Run a command in it as root, without a shell, for at most `timeout` seconds."""
+
+    def snapshot(self, name: str, tag: str) -> None:
+        """Keep its system as it is now under a tag; its data are not part of it."""
+
+    def forget(self, name: str, tag: str) -> None:
+        """Remove what `snapshot` kept."""
+
+
+class Incus:
+    """The instances of Incus."""
+
+    name = "incus"
+
+    def __init__(self, socket: str = engine.SOCKET) -> None:
+        self._socket = socket
+
+    def instances(self) -> list[Found]:
+        """Return all instances, running or not."""
+        listed = self._call("instances", lambda client: client.instances.all(recursion=2))
+        return [_of_incus(one) for one in listed]
+
+    def inspect(self, name: str) -> Found:
+        """Return one instance."""
+        return _of_incus(self._get(name))
+
+    def logs(self, name: str, lines: int) -> list[str]:
+        """Return the last lines of its journal, oldest first."""
+        argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", f"--lines={lines}"]
+        return self.execute(name, argv, timeout=READ_S).stdout.decode().splitlines()
+
+    def stats(self, name: str) -> Stats:
+        """Return what it uses now."""
+        state = self._call(name, lambda client: client.instances.get(name).state())
+        memory, cpu = state.memory or {}, state.cpu or {}
+        return Stats(
+            max(0, memory.get("usage", 0)),
+            max(0, cpu.get("usage", 0)) / 1e9,
+            max(0, state.processes or 0),
+        )
+
+    def start(self, name: str) -> None:
+        """Start it; one that runs is left alone."""
+        if not self.inspect(name).running:
+            self._call(name, lambda client: client.instances.get(name).start(wait=True))
+
+    def stop(self, name: str) -> None:
+        """Stop it; one that is stopped is left alone."""
+        if self.inspect(name).running:
+            self._call(
+                name, lambda client: client.instances.get(name).stop(timeout=_STOP_S, wait=True)
+            )
+
+    def restart(self, name: str) -> None:
+        """Restart it."""
+        self._call(
+            name, lambda client: client.instances.get(name).restart(timeout=_STOP_S, wait=True)
+        )
+
+    def execute(
+        self, name: str, argv: Sequence[str], *, timeout: float, stdin: bytes = b""
+    ) -> Output:
+        """Run a command in it as root, without a shell, for at most `timeout` seconds."""
+        return engine.bounded(
+            name,
+            lambda: engine.run_inside(self._client(), name, argv, stdin=stdin, socket=self._socket),
+            timeout,
+        )
+
+    def snapshot(self, name: str, tag: str) -> None:
+        """Keep its system as it is now under a tag; its data are not part of it."""
+        self._call(name, lambda client: client.instances.get(name).snapshots.create(tag, wait=True))
+
+    def forget(self, name: str, tag: str) -> None:
+        """Remove what `snapshot` kept."""
+        self._call(
+            name,
+            lambda client: client.instances.get(name).snapshots.get(tag).delete(wait=True),
+        )
+
+    def _get(self, name: str) -> Any:
+        return self._call(name, lambda client: client.instances.get(name))
+
+    def _call(self, name: str, call: Callable[[Any], T], seconds: float = _CHANGE_S) -> T:
+        return engine.bounded(name, lambda: call(self._client()), seconds)
+
+    def _client(self) -> Any:
+        if not os.path.exists(self._socket):
+            raise FileNotFoundError(self._socket)
+        import pylxd
+
+        return pylxd.Client(endpoint=self._socket)
+
+
+def _of_incus(one: Any) -> Found:
+    own = {key: value for key, value in one.config.items() if key.startswith("user.")}
+    nics = (device for device in one.expanded_devices.values() if device["type"] == "nic")
+    address = next((str(nic.get("ipv4.address", "")) for nic in nics), "")
+    image = str(one.config.get("volatile.base_image", ""))
+    return Found(one.name, one.status == "Running", image, address, own)
+
+
+class Containers:
+    """The containers of Podman or Docker, by the socket of its API."""
+
+    def __init__(self, name: str, socket: str) -> None:
+        self.name = name
+        self._socket = socket
+
+    def instances(self) -> list[Found]:
+        """Return all containers, running or not."""
+        return [
+            _of_docker(one.attrs) for one in self._call(lambda api: api.containers.list(all=True))
+        ]
+
+    def inspect(self, name: str) -> Found:
+        """Return one container."""
+        return _of_docker(self._call(lambda api: api.containers.get(name).attrs))
+
+    def logs(self, name: str, lines: int) -> list[str]:
+        """Return the last lines that its programs wrote, oldest first."""
+        text = self._call(lambda api: api.containers.get(name).logs(tail=lines))
+        return str(text.decode(errors="replace")).splitlines()
+
+    def stats(self, name: str) -> Stats:
+        """Return what it uses now."""
+        got = self._call(lambda api: api.containers.get(name).stats(stream=False, one_shot=True))
+        memory, cpu = got.get("memory_stats") or {}, got.get("cpu_stats") or {}
+        usage = (cpu.get("cpu_usage") or {}).get("total_usage", 0)
+        tasks = (got.get("pids_stats") or {}).get("current", 0)
+        return Stats(int(memory.get("usage") or 0), usage / 1e9, int(tasks or 0))
+
+    def start(self, name: str) -> None:
+        """Start it; one that runs is left alone."""
+        self._call(lambda api: api.containers.get(name).start())
+
+    def stop(self, name: str) -> None:
+        """Stop it; one that is stopped is left alone."""
+        self._call(lambda api: api.containers.get(name).stop(timeout=_STOP_S))
+
+    def restart(self, name: str) -> None:
+        """Restart it."""
+        self._call(lambda api: api.containers.get(name).restart(timeout=_STOP_S))
+
+    def execute(
+        self, name: str, argv: Sequence[str], *, timeout: float, stdin: bytes = b""
+    ) -> Output:
+        """Run a command in it as root, without a shell, for at most `timeout` seconds."""
+
+        def run(api: Any) -> Output:
+            made = api.api.exec_create(name, list(argv), stdin=True, user="0", environment=_WORLD)
+            with contextlib.closing(api.api.exec_start(made["Id"], socket=True)) as reply:
+                stream = getattr(reply, "_sock", reply)
+                stdout, stderr = _exchange(stream, stdin)
+            code = api.api.exec_inspect(made["Id"])["ExitCode"]
+            if code is None:
+                raise EngineError(f"{name}: a command ended without an exit code")
+            return Output(int(code), stdout, stderr)
+
+        return self._call(run, timeout)
+
+    def snapshot(self, name: str, tag: str) -> None:
+        """Keep its system as it is now under a tag; its data are not part of it."""
+        self._call(lambda api: api.containers.get(name).commit(_SNAPSHOT.format(name), tag))
+
+    def forget(self, name: str, tag: str) -> None:
+        """Remove what `snapshot` kept."""
+        self._call(lambda api: api.images.remove(f"{_SNAPSHOT.format(name)}:{tag}"))
+
+    def _call(self, call: Callable[[Any], T], seconds: float = _CHANGE_S) -> T:
+        import docker
+        from docker.errors import DockerException
+
+        def ask() -> T:
+            with contextlib.closing(
+                docker.DockerClient(base_url=f"unix://{self._socket}", timeout=seconds)
+            ) as api:
+                return call(api)
+
+        try:
+            return engine.bounded(self.name, ask, seconds)
+        except EngineError as error:
+            cause = error.__cause__
+            if isinstance(cause, DockerException | OSError):
+                raise EngineError(self._explained(cause)) from cause
+            raise
+
+    def _explained(self, error: BaseException) -> str:
+        """Return what went wrong, in one line with the remedy."""
+        from docker.errors import APIError
+
+        title = self.name.capitalize()
+        if isinstance(error, APIError):
+            return f"{title}: {error.explanation or error}"
+        unit = "podman.socket" if self.name == "podman" else "docker.socket"
+        return (
+            f"{title} does not answer on {self._socket}: run `systemctl start {unit}` as root "
+            "(a rootless one has another socket, and carries none of the house)"
+        )
+
+
+_WORLD = {"HOME": "/root", "LANG": "C.UTF-8"}
+_SNAPSHOT = "localhost/snapshot-of-{}"
+
+
+def _of_docker(attrs: Mapping[str, Any]) -> Found:
+    """Return a container from its inspection, or from its row in a list."""
+    state, config = attrs.get("State"), attrs.get("Config") or attrs
+    running = state == "running" or (isinstance(state, dict) and bool(state.get("Running")))
+    name = attrs.get("Name") or (attrs.get("Names") or [""])[0]
+    networks = ((attrs.get("NetworkSettings") or {}).get("Networks") or {}).values()
+    address = next((one["IPAddress"] for one in networks if one.get("IPAddress")), "")
+    labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
+    return Found(str(name).lstrip("/"), running, str(attrs.get("Image", "")), str(address), labels)
+
+
+def _exchange(stream: sockets.socket, stdin: bytes) -> tuple[bytes, bytes]:
+    """Send all input of a command and collect both of its outputs, until it closes them."""
+
+    def send() -> None:
+        # A command may end without reading all of it; its exit code is the result then.
+        with contextlib.suppress(OSError):
+            for start in range(0, len(stdin), CHUNK_BYTES):
+                stream.sendall(stdin[start : start + CHUNK_BYTES])
+            stream.shutdown(sockets.SHUT_WR)
+
+    # Beside the reading: a command that answers while it reads would block otherwise.
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    outputs: dict[int, list[bytes]] = {_STDOUT: [], _STDERR: []}
+    while len(head := _exactly(stream, _FRAME_BYTES)) == _FRAME_BYTES:
+        # Docker's frames: the number of the stream, three zeros, and the length of what follows.
+        piece = _exactly(stream, int.from_bytes(head[4:], "big"))
+        outputs.setdefault(head[0], []).append(piece)
+    sender.join()
+    return b"".join(outputs[_STDOUT]), b"".join(outputs[_STDERR])
+
+
+def _exactly(stream: sockets.socket, count: int) -> bytes:
+    pieces = []
+    while count and (piece := stream.recv(min(count, CHUNK_BYTES))):
+        pieces.append(piece)
+        count -= len(piece)
+    return b"".join(pieces)
+
+
+@functools.cache
+def podman() -> Containers:
+    """Return the machine's own Podman."""
+    return Containers("podman", PODMAN_SOCKET)
+
+
+@functools.cache
+def docker() -> Containers:
+    """Return the machine's own Docker."""
+    return Containers("docker", DOCKER_SOCKET)
+
+
+def here() -> Iterator[Engine]:
+    """Yield the engines of this machine."""
+    if os.path.exists(engine.SOCKET):
+        yield Incus()
+    if os.path.exists(PODMAN_SOCKET):
+        yield podman()
+    if os.path.exists(DOCKER_SOCKET):
+        yield docker()
