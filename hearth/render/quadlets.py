@@ -292,7 +292,7 @@ class _Container:
                 # Podman reports the start when it is healthy; then what needs it starts.
                 ("TimeoutStartSec", f"{float(self.its.health.get('ready_s', 60)) + _MARGIN_S:g}"),
                 ("TimeoutStopSec", str(run.stop_s + _MARGIN_S)),
-                *self._limits(),
+                *self._limits(run),
             ],
             "Install": [("WantedBy", "multi-user.target")],
         }
@@ -312,20 +312,28 @@ class _Container:
             for key in sorted(self.its.credentials)
         ]
 
-    def _limits(self) -> list[tuple[str, str]]:
+    def _limits(self, run: StartData) -> list[tuple[str, str]]:
         """Return the limits of the unit, which hold for its container; systemd knows percents."""
         limits = self.service.limits
-        memory = limits.memory or _MEMORY
+        memory, tasks = limits.memory or _MEMORY, limits.tasks or _TASKS
         bound = memory if memory.endswith("%") else str(size_bytes(memory))
         cpus = [("CPUQuota", f"{limits.cpus * 100:g}%")] if limits.cpus else []
-        return [("MemoryMax", bound), *cpus, ("TasksMax", str(limits.tasks or _TASKS))]
+        return [
+            # A role's own limit is the tighter one.
+            ("MemoryMax", str(run.limits.get("memory", bound))),
+            *cpus,
+            ("TasksMax", str(run.limits.get("tasks", tasks))),
+        ]
 
     def _keys(self, run: StartData) -> list[tuple[str, str]]:
         service, uid = self.service, self.its.uid
         inside = f"/run/credentials/{self.its.name}.service"
         environment = dict(run.environment)
+        # As systemd does for units of instances.
         if self.its.credentials:
             environment["CREDENTIALS_DIRECTORY"] = inside
+        if run.runtime_folder:
+            environment["RUNTIME_DIRECTORY"] = f"/run/{run.runtime_folder}"
         return [
             ("ContainerName", self.name),
             ("Pull", "never"),
