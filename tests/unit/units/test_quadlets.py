@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -96,7 +97,7 @@ def test_a_container_is_confined() -> None:
 def test_containers_share_no_users() -> None:
     addresses = [f"10.140.{third}.{4 * n + 2}" for third in (30, 31) for n in range(64)]
     firsts = sorted(first_id(contained(address=address)) for address in addresses)
-    assert all(b - a >= 65536 for a, b in zip(firsts, firsts[1:], strict=False))
+    assert all(b - a >= 65536 for a, b in itertools.pairwise(firsts))
     # Above what systemd gives to containers, and below what it keeps for others.
     assert firsts[0] > 0x6FFF_FFFF
     assert firsts[-1] + 65536 <= 0x7FFF_0000 + 65536
