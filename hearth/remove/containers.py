@@ -51,13 +51,15 @@ def of_all() -> list[str]:
 
 
 def unused_images(wanted: Collection[str]) -> list[Trace]:
-    """List images of ours that no service needs; `wanted` are their names."""
+    """List images of ours that no service needs; `wanted` are names of others that stay."""
     if not Path(podman.PROGRAM).exists():
         return []
     found = []
+    used = {one["ImageID"] for one in podman.listed("ps", "--all")}
     for one in podman.listed("images"):
         names = {*(one["Names"] or ())}
-        if LABEL in (one.get("Labels") or {}) and not names & {*wanted}:
+        ours = LABEL in (one.get("Labels") or {})
+        if ours and one["Id"] not in used and not names & {*wanted}:
             shown = next(iter(sorted(names)), str(one["Id"])[:12])
             drop = partial(podman.call, "image", "rm", "--ignore", str(one["Id"]))
             found.append(Trace(f"image {shown}", drop))

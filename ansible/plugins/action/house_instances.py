@@ -10,8 +10,9 @@ Podman's containers are made by their units (service_converge); here they get im
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth import progress
 from hearth.catalogue.house import Service, from_vars
-from hearth.machine import images, instances, podman, quiet, readiness
+from hearth.machine import images, instances, moves, podman, quiet, readiness
 from hearth.machine.action import HouseAction
 from hearth.machine.engine import SOCKET
 from hearth.remove import containers, incus
@@ -40,7 +41,7 @@ class ActionModule(HouseAction):
         "resolver": {"type": "str", "required": True},
     }
     errors = (
-        *(images.ImageError, instances.InstanceError, podman.PodmanError),
+        *(images.ImageError, instances.InstanceError, podman.PodmanError, moves.MoveError),
         *(LXDAPIException, ClientConnectionFailed),
     )
 
@@ -77,15 +78,26 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
         with progress.doing("Incus", "finishing what an earlier run started"):
             instances.settle(client)
     done = instances.ensure_pool(client, write)
-    if contained:
+    if contained and Path(podman.PROGRAM).exists():
         podman.check_names(contained)
+    moving = moves.needed(services, [one.name for one in client.instances.all()])
+    named = {service.name: service for service in services}
+    to_incus = [move for move in moving if named[move.service].runtime == "incus"]
+    for item in wanted if to_incus else ():
+        if item.name in {named[move.service].instance for move in to_incus}:
+            done += instances.ensure_volumes(client, item, write)
+    done += move_all(client, named, to_incus, write)
     first = {service.instance for service in services if not service.background}
     for_podman = {recipes[service.name].alias: recipes[service.name] for service in contained}
     done += converge_images(client, recipes.values(), wanted, write, first, for_podman)
     for service in contained:
-        done += podman.ensure_volumes(service, write)
+        own = podman.ensure_volumes(service, write)
+        own += move_all(
+            client, named, [one for one in moving if one.service == service.name], write
+        )
+        done += own
         # In check mode its image may be missing still.
-        readiness.publish(service.instance, ready=write or not done)
+        readiness.publish(service.instance, ready=write or not own)
     # Last: while a service is being rebuilt its old system is still in use.
     unused = incus.unused_images(client, {item.image for item in wanted})
     for trace in [
@@ -98,6 +110,40 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     # In check mode these instances do not exist yet.
     planned = [item.name for item in wanted if not instances.is_running(client, item.name)]
     return {"changed": bool(done), "did": done, "planned": planned}
+
+
+def move_all(
+    client: Client, services: Mapping[str, Service], moving: Iterable[moves.Move], write: bool
+) -> list[str]:
+    """Stop what another engine has of these services, and copy its data; it stays for now.
+
+    If that fails it is started again.
+    """
+    done = []
+    for move in moving:
+        service = services[move.service]
+        if move.old == service.runtime:
+            done.append(f"start {service.name} in {move.old} again")
+            if write:
+                moves.start_old(client, service, move)
+                moves.forget(service.name)
+            continue
+        if move.copied:
+            continue
+        done.append(f"move {service.name} from {move.old} to {service.runtime}")
+        if not write:
+            continue
+        moves.note(move)
+        with progress.doing(f"move {service.name}", f"stopping it in {move.old}, copying its data"):
+            try:
+                moves.stop_old(client, service, move)
+                moves.copy_data(client, service, move)
+            except Exception:
+                moves.start_old(client, service, move)
+                moves.forget(service.name)
+                raise
+        moves.note(replace(move, copied=True))
+    return done
 
 
 def claim_programs(services: Iterable[Service]) -> None:
