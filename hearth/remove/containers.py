@@ -50,6 +50,27 @@ def of_all() -> list[str]:
     return sorted(found - {""})
 
 
+def stays(data: bool) -> list[str]:
+    """Return what stays in Podman, which keeps it installed: kept data, and what is not ours."""
+    if not Path(podman.PROGRAM).exists():
+        return []
+    found = []
+    for one in podman.listed("volume"):
+        ours = bool(_service(one))
+        if ours and not data:
+            found.append(f"data  volume {one['Name']} in Podman")
+        if not ours:
+            found.append(f"Podman: volume {one['Name']}, which Hearth did not make")
+    for one in podman.listed("ps", "--all"):
+        if not _service(one):
+            found.append(f"Podman: container {one['Names'][0]}, which Hearth did not make")
+    for one in podman.listed("images"):
+        if LABEL not in (one.get("Labels") or {}):
+            shown = next(iter(one["Names"] or ()), str(one["Id"])[:12])
+            found.append(f"Podman: image {shown}, which Hearth did not make")
+    return found
+
+
 def unused_images(wanted: Collection[str]) -> list[Trace]:
     """List images of ours that no service needs; `wanted` are names of others that stay."""
     if not Path(podman.PROGRAM).exists():
