@@ -6,11 +6,15 @@ instance is a container of any of them. Every call has a deadline, and fails in 
 
 import contextlib
 import functools
+import io
 import os
+import shutil
 import socket as sockets
+import tarfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hearth.machine import engine
@@ -34,6 +38,7 @@ class Found:
     image: str
     address: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = field(default_factory=dict)  # path inside to the machine's folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,10 @@ class Stats:
     memory_bytes: int
     cpu_s: float
     tasks: int
+
+
+class PathMissing(EngineError):
+    """An instance has no file or folder of this name."""
 
 
 class Engine(Protocol):
@@ -79,6 +88,16 @@ class Engine(Protocol):
     ) -> Output:
         """Run a command in it as root, without a shell, for at most `timeout` seconds."""
 
+    def pull(self, name: str, path: str) -> bytes:
+        """Return a file or folder of an instance, running or not, as a tar file.
+
+        Raises:
+            PathMissing: it has no such path.
+        """
+
+    def push(self, name: str, folder: str, archive: bytes) -> None:
+        """Unpack a tar file below a folder of an instance, with owners and modes."""
+
     def snapshot(self, name: str, tag: str) -> None:
         """Keep its system as it is now under a tag; its data are not part of it."""
 
@@ -90,6 +109,7 @@ class Incus:
     """The instances of Incus."""
 
     name = "incus"
+    errors, missing = EngineError, PathMissing
 
     def __init__(self, socket: str = engine.SOCKET) -> None:
         self._socket = socket
@@ -102,6 +122,10 @@ class Incus:
     def inspect(self, name: str) -> Found:
         """Return one instance."""
         return _of_incus(self._get(name))
+
+    def mounts(self, name: str) -> Mapping[str, str]:
+        """Return the machine's folders in it, by their paths inside."""
+        return self.inspect(name).mounts
 
     def logs(self, name: str, lines: int) -> list[str]:
         """Return the last lines of its journal, oldest first."""
@@ -146,6 +170,57 @@ class Incus:
             timeout,
         )
 
+    def pull(self, name: str, path: str) -> bytes:
+        """Return a file or folder of an instance, running or not, as a tar file."""
+        packed = io.BytesIO()
+
+        def add(client: Any, archive: tarfile.TarFile, path: str, within: str) -> None:
+            got = client.api.instances[name].files.get(params={"path": path})
+            entry = tarfile.TarInfo(within)
+            entry.uid, entry.gid = (int(got.headers[f"X-Incus-{one}"]) for one in ("uid", "gid"))
+            entry.mode = int(got.headers["X-Incus-mode"], 8) & 0o7777
+            if (kind := got.headers["X-Incus-type"]) == "directory":
+                entry.type = tarfile.DIRTYPE
+                archive.addfile(entry)
+                for child in got.json()["metadata"] or ():
+                    add(client, archive, f"{path}/{child}", f"{within}/{child}")
+            elif kind == "symlink":
+                entry.type, entry.linkname = tarfile.SYMTYPE, got.content.decode().strip()
+                archive.addfile(entry)
+            else:
+                entry.size = len(got.content)
+                archive.addfile(entry, io.BytesIO(got.content))
+
+        def all_of_it(client: Any) -> bytes:
+            client.instances.get(name)
+            try:
+                with tarfile.open(fileobj=packed, mode="w") as archive:
+                    add(client, archive, path, path.rpartition("/")[2])
+            except _not_found() as error:
+                raise PathMissing(f"{name}:{path}: no such file or directory") from error
+            return packed.getvalue()
+
+        return self._call(name, all_of_it)
+
+    def push(self, name: str, folder: str, archive: bytes) -> None:
+        """Unpack a tar file below a folder of an instance, with owners and modes."""
+
+        def put(client: Any) -> None:
+            files = client.api.instances[name].files
+            kinds = {tarfile.DIRTYPE: "directory", tarfile.SYMTYPE: "symlink"}
+            with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+                for entry in packed:
+                    head = {"type": kinds.get(entry.type, "file"), "mode": f"{entry.mode:04o}"}
+                    head |= {"uid": str(entry.uid), "gid": str(entry.gid)}
+                    content = packed.extractfile(entry) if entry.isreg() else None
+                    files.post(
+                        params={"path": f"{folder}/{entry.name}"},
+                        headers={f"X-Incus-{key}": value for key, value in head.items()},
+                        data=content.read() if content else entry.linkname.encode(),
+                    )
+
+        self._call(name, put)
+
     def snapshot(self, name: str, tag: str) -> None:
         """Keep its system as it is now under a tag; its data are not part of it."""
         self._call(name, lambda client: client.instances.get(name).snapshots.create(tag, wait=True))
@@ -171,6 +246,12 @@ class Incus:
         return pylxd.Client(endpoint=self._socket)
 
 
+def _not_found() -> type[Exception]:
+    from pylxd.exceptions import NotFound
+
+    return NotFound  # type: ignore[no-any-return]
+
+
 def _of_incus(one: Any) -> Found:
     own = {key: value for key, value in one.config.items() if key.startswith("user.")}
     nics = (device for device in one.expanded_devices.values() if device["type"] == "nic")
@@ -181,6 +262,8 @@ def _of_incus(one: Any) -> Found:
 
 class Containers:
     """The containers of Podman or Docker, by the socket of its API."""
+
+    errors, missing = EngineError, PathMissing
 
     def __init__(self, name: str, socket: str) -> None:
         self.name = name
@@ -195,6 +278,10 @@ class Containers:
     def inspect(self, name: str) -> Found:
         """Return one container."""
         return _of_docker(self._call(lambda api: api.containers.get(name).attrs))
+
+    def mounts(self, name: str) -> Mapping[str, str]:
+        """Return the machine's folders in it, by their paths inside."""
+        return self.inspect(name).mounts
 
     def logs(self, name: str, lines: int) -> list[str]:
         """Return the last lines that its programs wrote, oldest first."""
@@ -240,6 +327,23 @@ class Containers:
             return Output(int(code), stdout, stderr)
 
         return self._call(run, timeout)
+
+    def pull(self, name: str, path: str) -> bytes:
+        """Return a file or folder of an instance, running or not, as a tar file."""
+        from docker.errors import NotFound
+
+        def get(api: Any) -> bytes:
+            container = api.containers.get(name)
+            try:
+                return b"".join(container.get_archive(path)[0])
+            except NotFound as error:
+                raise PathMissing(f"{name}:{path}: no such file or directory") from error
+
+        return self._call(get)
+
+    def push(self, name: str, folder: str, archive: bytes) -> None:
+        """Unpack a tar file below a folder of an instance, with owners and modes."""
+        self._call(lambda api: api.containers.get(name).put_archive(folder, archive))
 
     def snapshot(self, name: str, tag: str) -> None:
         """Keep its system as it is now under a tag; its data are not part of it."""
@@ -293,7 +397,13 @@ def _of_docker(attrs: Mapping[str, Any]) -> Found:
     networks = ((attrs.get("NetworkSettings") or {}).get("Networks") or {}).values()
     address = next((one["IPAddress"] for one in networks if one.get("IPAddress")), "")
     labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
-    return Found(str(name).lstrip("/"), running, str(attrs.get("Image", "")), str(address), labels)
+    mounts = {
+        str(one["Destination"]): str(one["Source"])
+        for one in attrs.get("Mounts") or ()
+        if isinstance(one, dict) and one.get("Type") == "bind"
+    }
+    image = str(attrs.get("Image", ""))
+    return Found(str(name).lstrip("/"), running, image, str(address), labels, mounts)
 
 
 def _exchange(stream: sockets.socket, stdin: bytes) -> tuple[bytes, bytes]:
@@ -338,11 +448,22 @@ def docker() -> Containers:
     return Containers("docker", DOCKER_SOCKET)
 
 
-def here() -> Iterator[Engine]:
-    """Yield the engines of this machine."""
-    if os.path.exists(engine.SOCKET):
-        yield Incus()
-    if os.path.exists(PODMAN_SOCKET):
-        yield podman()
-    if os.path.exists(DOCKER_SOCKET):
-        yield docker()
+def of_this_user(name: str | None = None) -> Iterator[Incus | Containers]:
+    """Yield the engines of this machine that are installed; a user's own if this is not root.
+
+    With a `name` only that one, installed or not.
+    """
+    home = Path(os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.geteuid()}"))
+    own = os.geteuid() != 0
+    places: dict[str, Incus | Containers] = {
+        "podman": Containers("podman", str(home / "podman/podman.sock")) if own else podman(),
+        "docker": Containers("docker", str(home / "docker.sock"))
+        if own and (home / "docker.sock").exists()
+        else docker(),
+        "incus": Incus(),
+    }
+    yield from (
+        place
+        for one, place in places.items()
+        if one == (name or one) and (name or shutil.which(one))
+    )

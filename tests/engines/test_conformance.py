@@ -21,13 +21,13 @@ import pytest
 
 from hearth.machine import engines
 from hearth.machine.engine import EngineError
-from hearth.machine.engines import Containers, Engine, Incus
+from hearth.machine.engines import Containers, Engine, Incus, PathMissing
 
 NAME = "conformance"
 IMAGE = "localhost/conformance:latest"
 LINES = ("the first line", "the last line")
 # Of Debian's static busybox, which every engine can run as it is.
-APPLETS = ("sh", "cat", "sleep", "true", "id", "echo")
+APPLETS = ("sh", "cat", "sleep", "true", "id", "echo", "mkdir", "chmod", "chown", "ln", "stat")
 MAIN = f"echo {LINES[0]}; echo {LINES[1]}; trap exit TERM; while :; do sleep 0.2; done"
 BIG = os.urandom(3 << 20)
 WITHIN_S = 30
@@ -180,6 +180,36 @@ def test_a_missing_program_is_no_success(tried: Tried) -> None:
     except EngineError:
         code = 127
     assert code in (126, 127)
+
+
+def test_files_come_and_go_with_owner_and_mode(tried: Tried) -> None:
+    script = "mkdir -p /opt/a; cd /opt/a; cat > b; chmod 640 b; chown 7:8 b; ln -s b c"
+    assert tried.run("/bin/sh", "-c", script, stdin=b"text")[0] == 0
+    with tarfile.open(fileobj=io.BytesIO(tried.engine.pull(NAME, "/opt/a"))) as archive:
+        found = {entry.name: entry for entry in archive}
+        inside = archive.extractfile("a/b")
+        assert inside is not None
+        assert inside.read() == b"text"
+    one = found["a/b"]
+    assert (one.mode & 0o7777, one.uid, one.gid) == (0o640, 7, 8)
+    assert found["a/c"].linkname == "b"
+    tried.engine.push(NAME, "/opt", renamed(one, "d", b"other"))
+    seen = tried.run("/bin/sh", "-c", "cat /opt/d; stat -c ' %a %u %g' /opt/d")
+    assert seen == (0, b"other 640 7 8\n")
+
+
+def renamed(entry: tarfile.TarInfo, name: str, content: bytes) -> bytes:
+    """Return a tar file with one file, owned as another one."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        entry.name, entry.size = name, len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_a_missing_path_is_told_apart(tried: Tried) -> None:
+    with pytest.raises(PathMissing, match="/opt/none: no such file"):
+        tried.engine.pull(NAME, "/opt/none")
 
 
 def test_its_logs_end_with_the_last_line(tried: Tried) -> None:
