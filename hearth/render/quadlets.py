@@ -350,7 +350,8 @@ class _Container:
             ("RunInit", "true"),
             # Podman's own number would hold for the container; the unit has a limit.
             ("PidsLimit", "-1"),
-            ("HttpProxy", "false"),
+            # The machine's own proxy is not the house's.
+            ("PodmanArgs", "--http-proxy=false"),
             ("LogDriver", "journald"),
             ("StopTimeout", str(run.stop_s)),
             *(
@@ -445,7 +446,13 @@ def _within(path: str, folder: str) -> bool:
 
 def _text(comment: str, sections: Mapping[str, Iterable[tuple[str, str]]]) -> str:
     lines = [f"# {comment}"]
-    for title, pairs in sections.items():
+    # The house's links need no network of the machine, and a boot must not wait for one.
+    own = (
+        {"Quadlet": [("DefaultDependencies", "false")]}
+        if len(sections) > 1 or "Volume" in sections
+        else {}
+    )
+    for title, pairs in {**sections, **own}.items():
         lines += ["", f"[{title}]", *(f"{key}={value}" for key, value in pairs)]
     if any("\n" in line for line in lines):
         raise UnitError("a value of a quadlet must be one line of text")

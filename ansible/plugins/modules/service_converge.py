@@ -46,6 +46,8 @@ RECORDS = Path("/var/lib/hearth/converged")
 CREDENTIALS = Path("/etc/hearth/credentials")
 UNITS = Path("/etc/systemd/system")
 USERS = Path("/etc/sysusers.d")
+# Makes units of quadlets.
+GENERATOR = "/usr/lib/systemd/system-generators/podman-system-generator"
 COMMAND_LIMIT_S = 120
 ANSWER_BYTES = 65536
 LOOP = 5  # failed starts, after which a program does not come up by itself
@@ -524,6 +526,7 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
         # A unit that reached its start limit would not start with a good configuration either.
         run(["systemctl", "reset-failed", unit], check=False)
     if params.get("notifies") and action in ("restart", "start"):
+        check_generated(unit)
         # systemctl would wait for the program, and could not report why it is not healthy. Without
         # the stop, the process from before would answer for the new one.
         run(["systemctl", "stop", unit])
@@ -532,6 +535,15 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
         run(["systemctl", action, unit])
     if params["health"]:
         wait_healthy(name, params["health"])
+
+
+def check_generated(unit: str) -> None:
+    """Reject a quadlet of which Podman makes no unit; `Trouble` with its reason."""
+    if run(["systemctl", "show", unit, "-p", "LoadState", "--value"]).stdout.strip() == "loaded":
+        return
+    said = run([GENERATOR, "--dryrun"], check=False).stderr.splitlines()
+    why = [line for line in said if "converting" in line or "error" in line.lower()]
+    raise Trouble(f"{unit} was not made from its quadlet: {(why or said or ['no reason'])[-1]}")
 
 
 def main() -> None:

@@ -87,7 +87,12 @@ def test_a_container_is_alone_in_a_network_of_its_own() -> None:
 
 def test_a_container_is_confined() -> None:
     text = container(on_machine(contained(), [program()], GIVEN))
-    for line in ("NoNewPrivileges=true", "DropCapability=all", "ReadOnly=true", "HttpProxy=false"):
+    for line in (
+        "NoNewPrivileges=true",
+        "DropCapability=all",
+        "ReadOnly=true",
+        "PodmanArgs=--http-proxy=false",
+    ):
         assert line in text.splitlines()
     assert keys(text, "User") == ["900"]
     first = first_id(contained())
