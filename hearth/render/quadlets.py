@@ -253,7 +253,7 @@ class _Container:
                 "--read-only",
                 "--pull=never",
             ]
-            argv += ["--pids-limit=-1", f"--volume={mount}", self.given.image or "IMAGE"]
+            argv += ["--pids-limit=0", f"--volume={mount}", self.given.image or "IMAGE"]
             fresh = f"{folder}/.{PurePosixPath(path).name}.new"
             moved["check"] = argv + [word.replace("%s", fresh) for word in file["check"]]
         return moved
@@ -349,7 +349,7 @@ class _Container:
             # The first process of a container ignores signals that it does not handle.
             ("RunInit", "true"),
             # Podman's own number would hold for the container; the unit has a limit.
-            ("PidsLimit", "-1"),
+            ("PidsLimit", "0"),
             # The machine's own proxy is not the house's.
             ("PodmanArgs", "--http-proxy=false"),
             ("LogDriver", "journald"),

@@ -73,7 +73,7 @@ def made_container(engine: Containers) -> Iterator[Tried]:
     program = engine.name
     call(program, "import", "-", IMAGE, stdin=small_root())
     try:
-        options = ["--pids-limit=-1", "--label=conformance=yes", "--name", NAME]
+        options = ["--pids-limit=0", "--label=conformance=yes", "--name", NAME]
         call(program, "run", "--detach", *options, IMAGE, "/bin/sh", "-c", MAIN)
         yield Tried(engine)
     finally:
