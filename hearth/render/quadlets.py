@@ -33,6 +33,7 @@ FILES = "/etc/hearth/containers"
 LABEL = "hearth.service"
 # Where Podman keeps volumes, unless its configuration names another place.
 VOLUMES = "/var/lib/containers/storage/volumes"
+_IP = "/usr/sbin/ip"
 _MOUNTED_PROGRAMS = "/opt/hearth"
 # Every container has ids of its own, above all that systemd and Incus give out.
 _FIRST_ID, _IDS, _SLOTS = 0x7000_0000, 65536, 4096
@@ -113,7 +114,7 @@ def on_machine(service: Service, programs: Sequence[Program], given: Given) -> l
 
 def _network(service: Service) -> Program:
     """Return the network of one container: a /30, with the machine's end named like a link."""
-    name = unit_name(service.instance)
+    name, link = unit_name(service.instance), service.host_name
     block = IPv4Network(f"{service.address}/30", strict=False)
     text = _text(
         f"Written by Hearth: the link of {service.name}, as an instance has one.",
@@ -123,18 +124,24 @@ def _network(service: Service) -> Program:
                 ("NetworkName", name),
                 ("Subnet", str(block)),
                 ("Gateway", str(block[1])),
-                # Names are resolved by the house, and the house's own rules decide what passes:
-                # without this, Podman would hide who sends a packet.
+                # Names are resolved by the house.
                 ("DisableDNS", "true"),
-                ("Internal", "true"),
-                (
-                    "PodmanArgs",
-                    f"--interface-name={service.host_name} --route=0.0.0.0/0,{block[1]}",
-                ),
+                # The bridge is ours, and so are the rules: Podman's own would hide who sends a
+                # packet, and of an internal network it would forward none.
+                ("Options", "mode=unmanaged"),
+                ("PodmanArgs", f"--interface-name={link}"),
                 ("Label", f"{LABEL}={service.name}"),
             ],
-            # A network with another address is another one, and nothing changes an existing one.
-            "Service": [("ExecStop", f"/usr/bin/podman network rm --force {name}")],
+            "Service": [
+                # What a kill left is used again.
+                ("ExecStartPre", f"-{_IP} link add {link} type bridge"),
+                ("ExecStartPre", f"{_IP} address replace {block[1]}/30 dev {link}"),
+                # No address of IPv6, also not of the link alone.
+                ("ExecStartPre", f"{_IP} link set {link} addrgenmode none up"),
+                # A network with another address is another one: nothing changes an existing one.
+                ("ExecStop", f"/usr/bin/podman network rm --force {name}"),
+                ("ExecStopPost", f"-{_IP} link delete {link}"),
+            ],
         },
     )
     file = {"path": f"{QUADLETS}/{name}.network", "content": text}
