@@ -50,6 +50,10 @@ def call(*words: str, within_s: float = _CALL_S) -> str:
 
 def listed(kind: str, *words: str) -> list[dict[str, Any]]:
     """Return what Podman has of a kind: `ps`, `images`, `volume`, `network` or `secret`."""
+    if kind == "secret":
+        # Its list knows no labels.
+        names = call("secret", "ls", "--quiet").split()
+        return list(json.loads(call("secret", "inspect", *names))) if names else []
     verb = [kind] if kind in ("ps", "images") else [kind, "ls"]
     text = call(*verb, *words, "--format=json")
     return list(json.loads(text or "[]") or [])
