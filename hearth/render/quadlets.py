@@ -133,11 +133,13 @@ def _network(service: Service) -> Program:
                 ("Label", f"{LABEL}={service.name}"),
             ],
             "Service": [
-                # What a kill left is used again.
-                ("ExecStartPre", f"-{_IP} link add {link} type bridge"),
-                ("ExecStartPre", f"{_IP} address replace {block[1]}/30 dev {link}"),
+                ("Restart", "on-failure"),
+                # Podman makes no network with the addresses of a bridge that a kill left.
+                ("ExecStartPre", f"-{_IP} link delete {link}"),
+                ("ExecStartPost", f"{_IP} link add {link} type bridge"),
+                ("ExecStartPost", f"{_IP} address add {block[1]}/30 dev {link}"),
                 # No address of IPv6, also not of the link alone.
-                ("ExecStartPre", f"{_IP} link set {link} addrgenmode none up"),
+                ("ExecStartPost", f"{_IP} link set {link} addrgenmode none up"),
                 # A network with another address is another one: nothing changes an existing one.
                 ("ExecStop", f"/usr/bin/podman network rm --force {name}"),
                 ("ExecStopPost", f"-{_IP} link delete {link}"),
