@@ -138,8 +138,7 @@ def _network(service: Service) -> Program:
                 ("ExecStartPre", f"-{_IP} link delete {link}"),
                 ("ExecStartPost", f"{_IP} link add {link} type bridge"),
                 ("ExecStartPost", f"{_IP} address add {block[1]}/30 dev {link}"),
-                # No address of IPv6, also not of the link alone.
-                ("ExecStartPost", f"{_IP} link set {link} addrgenmode none up"),
+                ("ExecStartPost", f"{_IP} link set {link} up"),
                 # A network with another address is another one: nothing changes an existing one.
                 ("ExecStop", f"/usr/bin/podman network rm --force {name}"),
                 ("ExecStopPost", f"-{_IP} link delete {link}"),
