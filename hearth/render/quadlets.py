@@ -293,6 +293,8 @@ class _Container:
             "Service": [
                 *self._secrets(),
                 *(reload if run.reload else []),
+                # Podman prints the number of the container there; programs' lines come otherwise.
+                ("StandardOutput", "null"),
                 ("Restart", "always"),
                 ("RestartSec", f"{run.again_s:g}"),
                 ("RestartSteps", str(STEPS)),
