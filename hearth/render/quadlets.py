@@ -279,6 +279,8 @@ class _Container:
         names = {f"{name}.service" for name in self.users}
         after = [f"hearth-{one}" if one in names else one for one in run.after]
         after += ["hearth-firewall.service"]
+        if self.given.accelerator == "cuda":
+            after.append("hearth-cdi.service")
         if self.joins:
             after.append(f"{unit_name(self.joins.name)}.service")
         reload = [("ExecReload", f"/usr/bin/podman kill --signal HUP {self.name}")]

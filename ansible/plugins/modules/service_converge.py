@@ -93,7 +93,7 @@ class Desired:
 
 def unit_of(name: str) -> str:
     """Return the unit's full name; a name with its own suffix, such as `.timer`, is kept."""
-    return name if name.endswith((".timer", ".path")) else f"{name}.service"
+    return name if name.endswith((".timer", ".path", ".socket")) else f"{name}.service"
 
 
 def differs(file: dict[str, Any]) -> bool:
