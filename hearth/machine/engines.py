@@ -318,9 +318,15 @@ class Containers:
             made = api.api.exec_create(
                 name, list(argv), stdin=True, user="0", privileged=True, environment=_WORLD
             )
-            with contextlib.closing(api.api.exec_start(made["Id"], socket=True)) as reply:
+            reply = api.api.exec_start(made["Id"], socket=True)
+            try:
                 stream = getattr(reply, "_sock", reply)
                 stdout, stderr = _exchange(stream, stdin)
+            finally:
+                reply.close()
+                # The SDK keeps the response of which this is the socket.
+                if response := getattr(reply, "_response", None):
+                    response.close()
             code = api.api.exec_inspect(made["Id"])["ExitCode"]
             if code is None:
                 raise EngineError(f"{name}: a command ended without an exit code")

@@ -43,7 +43,10 @@ _RENDER_GROUP = _IDS
 _MEMORY, _TASKS = "80%", 4096
 # Podman looks this often, at first and later; each look starts a program in the container.
 _FIRST_LOOKS_S, _LOOKS_S = 2, 60
-# Beyond the time that a program has until it is healthy: making the container itself.
+# Of the time that a program has until it is healthy: on a busy machine, a start that was cut short
+# would only be followed by the next one.
+_PATIENCE = 5
+# To make or to remove the container itself.
 _MARGIN_S = 60
 # A file of the container; bash alone, since another program would cost a tenth of a second of
 # processor time at each look.
@@ -283,6 +286,7 @@ class _Container:
             after.append("hearth-cdi.service")
         if self.joins:
             after.append(f"{unit_name(self.joins.name)}.service")
+        ready_s = float(self.its.health.get("ready_s", _MARGIN_S))
         reload = [("ExecReload", f"/usr/bin/podman kill --signal HUP {self.name}")]
         sections = {
             "Unit": [
@@ -302,7 +306,7 @@ class _Container:
                 ("RestartSteps", str(STEPS)),
                 ("RestartMaxDelaySec", str(SLOWEST_S)),
                 # Podman reports the start when it is healthy; then what needs it starts.
-                ("TimeoutStartSec", f"{float(self.its.health.get('ready_s', 60)) + _MARGIN_S:g}"),
+                ("TimeoutStartSec", f"{ready_s * _PATIENCE:g}"),
                 ("TimeoutStopSec", str(run.stop_s + _MARGIN_S)),
                 *self._limits(run),
             ],

@@ -158,7 +158,7 @@ def test_credentials_become_podmans_secrets_at_each_start() -> None:
 def test_its_unit_is_started_once_it_is_healthy() -> None:
     made = on_machine(contained(), [program()], GIVEN)
     assert keys(container(made), "Notify") == ["healthy"]
-    assert keys(container(made), "TimeoutStartSec") == ["150"]
+    assert keys(container(made), "TimeoutStartSec") == ["450"]
     look = str(files(made)[f"{FILES}/open-webui/etc/hearth-container/healthy"]["content"])
     assert "/dev/tcp/10.140.30.14/8880" in look
     assert """'it'"'"'s ok'""" in look
