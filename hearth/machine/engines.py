@@ -323,10 +323,9 @@ class Containers:
                 stream = getattr(reply, "_sock", reply)
                 stdout, stderr = _exchange(stream, stdin)
             finally:
-                reply.close()
-                # The SDK keeps the response of which this is the socket.
-                if response := getattr(reply, "_response", None):
-                    response.close()
+                # The SDK keeps the response of which this is the socket; closing the socket alone
+                # leaves the response's own reader open.
+                getattr(reply, "_response", reply).close()
             code = api.api.exec_inspect(made["Id"])["ExitCode"]
             if code is None:
                 raise EngineError(f"{name}: a command ended without an exit code")
