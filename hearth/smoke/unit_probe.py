@@ -57,7 +57,9 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_helpers(units: Sequence[str]) -> list[str]:
-    """Return the units and their helpers, such as a sidecar proxy."""
+    """Return the units and their helpers, such as a sidecar proxy; a container has none."""
+    if not units:
+        return []
     patterns = [f"{name.removesuffix('.service')}-*.service" for name in units]
     listed = _output(["systemctl", "list-units", "--all", "--plain", "--no-legend", *patterns])
     rows = [line.split() for line in listed.splitlines()]
