@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from hearth.machine import engine
-from hearth.machine.engine import CHUNK_BYTES, READ_S, EngineError, Output
+from hearth.machine.engine import CHUNK_BYTES, READ_S, EngineError, Output, OutputLost
 
 T = TypeVar("T")
 PODMAN_SOCKET = "/run/podman/podman.sock"
@@ -91,12 +91,17 @@ class Engine(Protocol):
     def pull(self, name: str, path: str) -> bytes:
         """Return a file or folder of an instance, running or not, as a tar file.
 
+        Podman says that all belongs to root, and Incus names a link's target by its whole path.
+
         Raises:
             PathMissing: it has no such path.
         """
 
     def push(self, name: str, folder: str, archive: bytes) -> None:
-        """Unpack a tar file below a folder of an instance, with owners and modes."""
+        """Unpack a tar file below a folder of an instance, with owners and modes.
+
+        Podman gives everything to the container's own user.
+        """
 
     def snapshot(self, name: str, tag: str) -> None:
         """Keep its system as it is now under a tag; its data are not part of it."""
@@ -320,8 +325,7 @@ class Containers:
             )
             reply = api.api.exec_start(made["Id"], socket=True)
             try:
-                stream = getattr(reply, "_sock", reply)
-                stdout, stderr = _exchange(stream, stdin)
+                stdout, stderr, whole = _exchange(getattr(reply, "_sock", reply), stdin)
             finally:
                 # The SDK keeps the response of which this is the socket; closing the socket alone
                 # leaves the response's own reader open.
@@ -329,6 +333,8 @@ class Containers:
             code = api.api.exec_inspect(made["Id"])["ExitCode"]
             if code is None:
                 raise EngineError(f"{name}: a command ended without an exit code")
+            if not whole:
+                raise OutputLost(f"{name}: the output of a command broke off", int(code))
             return Output(int(code), stdout, stderr)
 
         return self._call(run, timeout)
@@ -411,8 +417,12 @@ def _of_docker(attrs: Mapping[str, Any]) -> Found:
     return Found(str(name).lstrip("/"), running, image, str(address), labels, mounts)
 
 
-def _exchange(stream: sockets.socket, stdin: bytes) -> tuple[bytes, bytes]:
-    """Send all input of a command and collect both of its outputs, until it closes them."""
+def _exchange(stream: sockets.socket, stdin: bytes) -> tuple[bytes, bytes, bool]:
+    """Send all input of a command and collect both of its outputs, until it closes them.
+
+    The last value is false where the engine cut the connection: Podman does so if a command ends
+    without reading its input, and what was on its way may be missing.
+    """
 
     def send() -> None:
         # A command may end without reading all of it; its exit code is the result then.
@@ -425,12 +435,19 @@ def _exchange(stream: sockets.socket, stdin: bytes) -> tuple[bytes, bytes]:
     sender = threading.Thread(target=send, daemon=True)
     sender.start()
     outputs: dict[int, list[bytes]] = {_STDOUT: [], _STDERR: []}
-    while len(head := _exactly(stream, _FRAME_BYTES)) == _FRAME_BYTES:
-        # Docker's frames: the number of the stream, three zeros, and the length of what follows.
-        piece = _exactly(stream, int.from_bytes(head[4:], "big"))
-        outputs.setdefault(head[0], []).append(piece)
+    whole = True
+    try:
+        while len(head := _exactly(stream, _FRAME_BYTES)) == _FRAME_BYTES:
+            # Docker's frames: the number of the stream, three zeros, the length of what follows.
+            piece = _exactly(stream, int.from_bytes(head[4:], "big"))
+            outputs.setdefault(head[0], []).append(piece)
+    except ConnectionResetError:
+        whole = False
+    # Docker leaves a connection open whose input nobody reads.
+    with contextlib.suppress(OSError):
+        stream.shutdown(sockets.SHUT_RDWR)
     sender.join()
-    return b"".join(outputs[_STDOUT]), b"".join(outputs[_STDERR])
+    return b"".join(outputs[_STDOUT]), b"".join(outputs[_STDERR]), whole
 
 
 def _exactly(stream: sockets.socket, count: int) -> bytes:
