@@ -9,6 +9,7 @@ completely is never copied again, because the new one may have written since.
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -151,16 +152,23 @@ def copy_data(client: Any, service: Service, move: Move) -> None:
             continue
         in_incus = _INCUS_VOLUMES / f"{_OF_PROJECT}{volume.name}"
         in_podman = _podman_volume(service, volume)
-        shift = _shift(client, volume), first_id(service)
         if move.old == "incus":
-            _copy(in_incus, in_podman, *shift)
+            _copy(in_incus, in_podman, _shift(client, volume), first_id(service))
         else:
-            _copy(in_podman, in_incus, *reversed(shift))
+            _copy(in_podman, in_incus, _first_id_before(service), _shift(client, volume))
 
 
 def _podman_volume(service: Service, volume: Volume) -> Path:
     name = quadlets.volume_name(service, volume.path)
     return Path(podman.call("volume", "inspect", "--format={{.Mountpoint}}", name).strip())
+
+
+def _first_id_before(service: Service) -> int:
+    """Return the first id of the container that was stopped: its address may have been another."""
+    for path in _kept(service).glob("*.container"):
+        if found := re.search(r"^UIDMap=0:(\d+):", path.read_text(encoding="utf-8"), re.MULTILINE):
+            return int(found[1])
+    return first_id(service)
 
 
 def _shift(client: Any, volume: Volume) -> int:

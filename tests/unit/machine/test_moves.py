@@ -114,3 +114,13 @@ def test_the_ids_of_a_volume_are_those_that_incus_wrote(config: dict[str, str], 
     client = SimpleNamespace(storage_pools=SimpleNamespace(get=lambda name: pool))
     volume = service(volumes=[{"name": "a", "path": "/a", "copy": "files", "from_folder": None}])
     assert moves._shift(client, volume.volumes[0]) == first
+
+
+def test_the_ids_of_a_container_are_those_that_it_was_started_with(notes: Path) -> None:
+    whisper = service(name="whisper", instance="whisper", address="10.140.30.16")
+    kept = notes / "whisper.quadlets"
+    kept.mkdir(parents=True)
+    text = "[Container]\nUIDMap=0:2005467136:65536\nGIDMap=0:2005467136:65536\n"
+    (kept / "hearth-whisper.container").write_text(text)
+    # The record has another address again, from which other ids follow.
+    assert moves._first_id_before(whisper) == 2005467136
