@@ -65,7 +65,9 @@ def image_name(recipe: images.Recipe) -> str:
 
 
 def image_ids() -> dict[str, str]:
-    """Return the id of each image that Podman has by its names."""
+    """Return the id of each image that Podman has by its names; a preview may come before it."""
+    if not Path(PROGRAM).exists():
+        return {}
     return {name: f"sha256:{one['Id']}" for one in listed("images") for name in one["Names"] or ()}
 
 
@@ -114,7 +116,7 @@ def given_for(
 ) -> Given:
     """Return what a container gets: of this machine, or without a recipe of no machine."""
     given = Given(resolver, accelerator=accelerator, render_nodes=render_nodes)
-    if recipe is None or not Path(PROGRAM).exists():
+    if recipe is None:
         return given
     return replace(
         given,

@@ -70,6 +70,7 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     ]
     if not write and not Path(SOCKET).exists():
         done = [f"create {item.name} from {item.image}" for item in wanted]
+        done += [f"create {service.instance} in Podman" for service in contained]
         planned = [service.instance for service in services]
         return {"changed": True, "did": done, "planned": planned}
     client = Client(endpoint=SOCKET)
