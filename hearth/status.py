@@ -284,9 +284,9 @@ async def row_of(
     if answer is not None and isinstance(owner, Service) and owner.runtime == "external":
         state, text = _health(answer)
         return Row(owner.name, "external", not state, text, 0, state=state)
-    instance = owner.instance if isinstance(owner, Service) else None
+    instance = owner.system if isinstance(owner, Service) else None
     seen = outside.processes(instance, owner.unit)
-    kind, unit, log = "service" if instance else "part", None, ""
+    kind, unit, log = "service" if isinstance(owner, Service) else "part", None, ""
     if not seen.pids or time.time() - seen.since < _LOOP_S:
         try:
             unit, log = await ask(instance, owner.unit, seen)

@@ -100,7 +100,11 @@ def _service(house: House, name: str) -> Service:
 
 
 def _instance(owner: Service | Part) -> str | None:
-    return owner.instance if isinstance(owner, Service) else None
+    return owner.system if isinstance(owner, Service) else None
+
+
+def _at(service: Service) -> str:
+    return f" in the instance {service.system}" if service.system else ""
 
 
 def _unit_base(house: House, name: str) -> Mapping[str, str]:
@@ -136,7 +140,7 @@ def _start_line(house: House, name: str) -> str:
     service = _service(house, name)
     if _is_up(service):
         raise ApprovalError(f"{service.name} is active already: to restart it, use restart")
-    return f"start {service.unit} in the instance {service.instance}"
+    return f"start {service.unit}{_at(service)}"
 
 
 def _stop_line(house: House, name: str) -> str:
@@ -146,18 +150,18 @@ def _stop_line(house: House, name: str) -> str:
     callers = [one.name for one in house.services.values() if service.name in one.needs]
     suffers = f"; {', '.join(callers)} cannot call it any more" if callers else ""
     return (
-        f"stop {service.unit} in the instance {service.instance}: requests in progress are "
-        f"cut off, and it stays off until it is started, or `hearth up` runs{suffers}"
+        f"stop {service.unit}{_at(service)}: requests in progress are cut off, and it stays off "
+        f"until it is started, or `hearth up` runs{suffers}"
     )
 
 
 def _stop(house: House, name: str) -> str:
     service = _service(house, name)
     argv = ["/usr/bin/systemctl", "stop", service.unit]
-    done = engine.execute(service.instance, argv, timeout=_SYSTEMCTL_S)
+    done = engine.execute(service.system, argv, timeout=_SYSTEMCTL_S)
     if done.returncode:
-        raise engine.failure(service.instance, f"stop {service.unit}", done)
-    return f"stopped {service.unit} in the instance {service.instance}"
+        raise engine.failure(service.system, f"stop {service.unit}", done)
+    return f"stopped {service.unit}{_at(service)}"
 
 
 def _unload_line(house: House, model: str) -> str:

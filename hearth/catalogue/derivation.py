@@ -208,7 +208,8 @@ def _service(
         **(values | derived),
         name=name,
         instance=instance,
-        unit=f"{instance}.service",
+        # A container's unit is one of the machine's own, where others may have such a name already.
+        unit=f"{'hearth-' if record.runtime == 'podman' else ''}{instance}.service",
         host_name=naming.link(instance),
         sites=_sites(machine, name, url, record),
         volumes=tuple(

@@ -98,6 +98,11 @@ class Service(schema.ServiceRecord):
         """Where its health is, without the path."""
         return self.url
 
+    @property
+    def system(self) -> str | None:
+        """The instance whose systemd runs its unit; None: the machine's own does."""
+        return self.instance if self.runtime == "incus" else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(schema.PartRecord):

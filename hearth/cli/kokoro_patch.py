@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from hearth.cli.console import AsJson, err, known, note, out, print_json
+from hearth.machine import engines
 from hearth_kokoro_patch import ALL, PatchError, Plan, plan
 from hearth_kokoro_patch.containers import ROOT, Container, find
 from hearth_kokoro_patch.record import FOLDER
@@ -61,7 +62,7 @@ def patch_server(
     if container is None:
         done = _offer(plan(path or Path(), steps), None, yes, as_json)
     else:
-        target = find(container, engine, str(path or ROOT))
+        target = find(container, engines.of_this_user(engine), str(path or ROOT))
         with _copied(target, steps) as copy:
             done = _offer(plan(copy, steps), target, yes, as_json)
     raise typer.Exit(0 if done else 1)

@@ -9,8 +9,9 @@ import typer
 
 from hearth.catalogue.house import Part, Service
 from hearth.cli.console import completion, find
-from hearth.machine import engine, systemd
+from hearth.machine import engine, podman, systemd
 from hearth.project import current
+from hearth.render.quadlets import unit_name
 
 _complete = completion(lambda: {**current().house().services, **current().house().parts})
 Name = Annotated[
@@ -33,7 +34,7 @@ def show_logs(
     Example: hearth logs ollama -f
     """
     owner = find(current().house(), service)
-    instance = _instance(owner)
+    instance = owner.system if _instance(owner) and isinstance(owner, Service) else None
     if not follow:
         for line in systemd.journal(instance, owner.unit, lines):
             typer.echo(line)
@@ -67,7 +68,9 @@ def _instance(owner: Service | Part) -> str | None:
 
 def run_instead(instance: str | None, argv: list[str]) -> None:
     """Replace this process by a command; with one terminal `incus exec` loses no output."""
-    if instance is not None:
+    if instance is not None and engine.contained(instance):
+        argv = [podman.PROGRAM, "exec", "--interactive", "--tty", unit_name(instance), *argv]
+    elif instance is not None:
         incus = shutil.which("incus")
         if incus is None:
             raise engine.EngineError("incus is not installed: run this on the machine of the house")

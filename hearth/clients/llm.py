@@ -334,8 +334,8 @@ def devices_of(house: House, model: Model) -> list[Device]:
     if FORM:
         return devices(compose.logs_of_start(service.instance))
     show = ["/usr/bin/systemctl", "show", service.unit, "--property=InvocationID", "--value"]
-    run = engine.execute(service.instance, show, timeout=_JOURNAL_S).stdout.strip()
+    run = engine.execute(service.system, show, timeout=_JOURNAL_S).stdout.strip()
     # Each start has its own ID: an earlier one may have found other devices.
     read = ["/usr/bin/journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run}"]
-    log = engine.execute(service.instance, [*read, f"--grep={_DEVICE_LINE}"], timeout=_JOURNAL_S)
+    log = engine.execute(service.system, [*read, f"--grep={_DEVICE_LINE}"], timeout=_JOURNAL_S)
     return devices(log.stdout.splitlines())

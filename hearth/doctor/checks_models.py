@@ -96,7 +96,7 @@ def _driver(context: Context, kind: str, seen: Graphics) -> str:
 def _processor(context: Context, service: Service, kind: str) -> str:
     """Return the reason if a program that was given a card does not compute on one."""
     if any(one.pulled and one.service == service.name for one in context.house.models.values()):
-        log = context.output(service.instance, "/bin/sh", "-c", _DEVICES, "devices", service.unit)
+        log = context.output(service.system, "/bin/sh", "-c", _DEVICES, "devices", service.unit)
         used = devices(log.splitlines())
         if used and all(one.processor or one.software for one in used):
             return f"it was given {kind} and computes on {', '.join(one.text for one in used)}"
@@ -244,7 +244,7 @@ def keys(context: Context) -> Iterator[Finding]:
         if "models" not in service.offers:
             continue
         argv = ("/usr/bin/journalctl", "--no-pager", "--output=cat", "--since=-1h", "--unit")
-        log = context.output(service.instance, *argv, service.unit, "--grep=member=")
+        log = context.output(service.system, *argv, service.unit, "--grep=member=")
         rejected: dict[str, str] = {}
         for member, tried in _TRIED.findall(log):
             rejected.pop(member, None)

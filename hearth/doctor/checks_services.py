@@ -60,7 +60,7 @@ def _age(seconds: float) -> str:
 @check(every_s=10)
 def incus(context: Context) -> Iterator[Finding]:
     """Find an Incus that does not answer, which no look at an instance survives."""
-    if not any(service.address for service in context.house.services.values()):
+    if not any(service.system for service in context.house.services.values()):
         return
     try:
         context.incus("/1.0")

@@ -10,7 +10,7 @@ import httpx
 from hearth.catalogue.house import House, Service
 from hearth.clients.endpoints import get_json
 from hearth.clients.models import Overview
-from hearth.machine import engine
+from hearth.machine import engine, outside
 from hearth.machine.secrets import Vault
 from hearth.status import Row
 
@@ -126,6 +126,7 @@ class Context:
             one
             for one in self.house.services.values()
             if there.get(one.name, {}).get("status") == "Running"
+            or (one.runtime == "podman" and outside.first_process(one.instance))
         ]
 
     def instances(self) -> dict[str, dict[str, Any]]:

@@ -70,7 +70,7 @@ def _instance(owner: Service | Part) -> str | None:
         return None
     if not owner.address:
         raise FixError(f"{owner.name} runs on another server: restart it there")
-    return owner.instance
+    return owner.system
 
 
 def _systemctl(instance: str | None, *words: str) -> None:

@@ -304,8 +304,9 @@ def _places(house: House) -> list[str | None]:
 def _of_place(house: House, place: str | None) -> Entries:
     """Yield units, journals and configuration of the machine or of one instance."""
     base = f"instances/{place}" if place else "machine"
-    owners = house.services if place else house.parts
-    units = [one.unit for one in owners.values() if not place or one.unit == f"{place}.service"]
+    owned = (one for one in house.services.values() if one.address and one.system == place)
+    units = [one.unit for one in ([] if place else house.parts.values())]
+    units += [one.unit for one in owned]
     wanted = {} if place else {f"machine/{name}.txt": argv for name, argv in _COMMANDS.items()}
     wanted[f"{base}/units.txt"] = (*_SYSTEMCTL, "list-units", "--all")
     for unit in units:

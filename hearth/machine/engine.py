@@ -1,4 +1,4 @@
-"""The only place where our programs talk to Incus, the engine that carries instances.
+"""Commands in instances, wherever they are carried: the only way into them for our programs.
 
 `incus exec` loses output when several run at once, and pylxd's own `execute` polls all sockets of
 a command in one thread that a closing socket can kill. Here each stream has a reader of its own.
@@ -16,10 +16,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, AnyStr, Generic, NamedTuple
+from typing import Any, AnyStr, Generic, NamedTuple, TypeVar
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, unix_connect
+
+from hearth.render.quadlets import QUADLETS, unit_name
 
 # pylxd warns about every attribute that is newer than itself; Incus has many. It is imported where
 # it is used: half of the start and a fifth of the memory of a program that only looks.
@@ -30,6 +32,7 @@ POOL = "hearth"
 # The name of a sandbox (hearth/sandbox), and of its copies of volumes.
 SANDBOX_NAME = re.compile(r"sb-[0-9a-f]{8}")
 _SANDBOX_VOLUME = re.compile(rf"({SANDBOX_NAME.pattern})-data\d+")
+T = TypeVar("T")
 # Incus reads a message whole; this is well below its limit.
 CHUNK_BYTES = 64 * 1024
 # How Incus names input, output and errors of a command.
@@ -81,6 +84,12 @@ def execute(
     given = stdin.encode() if isinstance(stdin, str) else stdin or b""
     if instance is None:
         done = _run_here(limited, timeout + _GRACE_S, given)
+    elif contained(instance):
+        done = (
+            _engines()
+            .podman()
+            .execute(unit_name(instance), limited, timeout=timeout + _GRACE_S, stdin=given)
+        )
     else:
         done = bounded(
             instance,
@@ -143,6 +152,8 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
 
 def is_running(instance: str) -> bool:
     """Return whether an instance runs; EngineError without the instance or the engine."""
+    if contained(instance):
+        return bool(_engines().podman().inspect(unit_name(instance)).running)
     return bool(
         bounded(instance, lambda: _client().instances.get(instance).status, READ_S) == "Running"
     )
@@ -273,6 +284,18 @@ def send(stream: ClientConnection, data: bytes) -> None:
         stream.send("")
 
 
+def contained(instance: str) -> bool:
+    """Return whether an instance is a container of Podman: then the machine has its quadlet."""
+    return os.path.exists(f"{QUADLETS}/{unit_name(instance)}.container")
+
+
+def _engines() -> Any:
+    # Docker's SDK takes a fifth of a second to import.
+    from hearth.machine import engines
+
+    return engines
+
+
 def _name(instance: str | None) -> str:
     return instance or "this machine"
 
@@ -296,9 +319,9 @@ def _client() -> Any:
     return pylxd.Client(endpoint=SOCKET)
 
 
-def bounded(name: str, call: Callable[[], Any], seconds: float) -> Any:
+def bounded(name: str, call: Callable[[], T], seconds: float) -> T:
     """Return what `call` returns, or raise after `seconds`: pylxd has no deadline."""
-    box: list[Any] = []
+    box: list[T] = []
     errors: list[BaseException] = []
 
     def work() -> None:

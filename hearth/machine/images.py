@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,6 +68,10 @@ class Recipe:
         """Return the image's name in Incus, with a digest of the recipe."""
         text = json.dumps(asdict(self), sort_keys=True).encode()
         return f"hearth-{self.image.replace('/', '-')}-{hashlib.sha256(text).hexdigest()[:12]}"
+
+
+# Imports a recipe's image, given as (metadata, root), into an engine.
+Taker = Callable[[Recipe, Path, Path], None]
 
 
 def recipe_of(service: Service, resolver: str) -> Recipe:
@@ -244,15 +248,21 @@ def _write_metadata(recipe: Recipe, path: Path) -> None:
         archive.addfile(entry, io.BytesIO(text))
 
 
-def import_image(recipe: Recipe, folder: Path) -> None:
-    """Build one image in a temporary folder and import it into Incus under its alias."""
+def make_image(recipe: Recipe, folder: Path, takers: Iterable[Taker]) -> None:
+    """Build one image in a temporary folder and hand it to each of the engines that take it."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=_UNFINISHED) as fresh:
         # apt downloads as a user of its own, which needs access.
         Path(fresh).chmod(0o755)
         metadata, root = build(recipe, Path(fresh))
-        # The command streams both files; pylxd would read half a gigabyte into memory.
-        argv = ["/usr/bin/incus", "image", "import", str(metadata), str(root)]
-        _run([*argv, "--alias", recipe.alias], recipe.alias, "incus")
+        for take in takers:
+            take(recipe, metadata, root)
+
+
+def into_incus(recipe: Recipe, metadata: Path, root: Path) -> None:
+    """Import a built image into Incus under its alias."""
+    # The command streams both files; pylxd would read half a gigabyte into memory.
+    argv = ["/usr/bin/incus", "image", "import", str(metadata), str(root)]
+    _run([*argv, "--alias", recipe.alias], recipe.alias, "incus")
 
 
 def leftovers(folder: Path | None = None) -> list[Path]:

@@ -19,12 +19,18 @@ from pathlib import Path
 
 from hearth.machine import compose
 from hearth.paths import FORM
+from hearth.render.quadlets import unit_name
 
 CGROUPS = Path("/sys/fs/cgroup")
 # LXC's name for the control group of an instance.
 _PAYLOAD = "lxc.payload."
+# Podman's, below the unit's own.
+_CONTAINER = "libpod-payload-"
 # It adds a number where an old group of that name is still there.
-_INSTANCE = re.compile(r"lxc\.payload\.([\w-]+?)(?:-\d+)?(?:/|$)", re.MULTILINE)
+_INSTANCE = re.compile(
+    r"lxc\.payload\.([\w-]+?)(?:-\d+)?(?:/|$)|/hearth-([\w-]+)\.service/libpod-payload-",
+    re.MULTILINE,
+)
 _NEW_NETWORK = 0x40000000
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -56,6 +62,9 @@ def processes(instance: str | None, unit: str) -> Processes:
     if instance is None or not (pids := _pids(own)):
         own = f"{group(instance)}/system.slice/{unit}"
         pids = _pids(own)
+    if instance is None and not pids:
+        # Of a container, without Podman's own process and the first one, which only waits.
+        pids = _pids(f"{_payload(unit)}")[1:]
     found = [one for pid in pids if (one := _stat(pid))]
     if not found:
         return Processes()
@@ -81,10 +90,16 @@ def group(instance: str | None) -> Path:
     return next((one for one in numbered if _pids(f"{one}/init.scope")), plain)
 
 
+def _payload(unit: str) -> Path:
+    """Return the control group of the container that a unit of the machine runs."""
+    own = CGROUPS / "system.slice" / unit
+    return next((one for one in own.glob(f"{_CONTAINER}*") if _pids(f"{one}")), own / _CONTAINER)
+
+
 def instance_of(groups: str) -> str | None:
     """Return the instance that a process belongs to, from the path or file of its groups."""
     found = _INSTANCE.search(groups)
-    return found[1] if found else None
+    return found[1] or found[2] if found else None
 
 
 def first_process(instance: str) -> int:
@@ -94,7 +109,8 @@ def first_process(instance: str) -> int:
     """
     if FORM:
         return compose.first_process(instance)
-    for pid in _pids(f"{group(instance)}/init.scope"):
+    its = _payload(f"{unit_name(instance)}.service")
+    for pid in _pids(f"{group(instance)}/init.scope") or _pids(f"{its}"):
         numbers = next((line for line in _lines(f"/proc/{pid}/status") if "NSpid" in line), "")
         # Its helpers have other numbers inside.
         if numbers.split()[-1:] == ["1"]:

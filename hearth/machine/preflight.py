@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 from hearth.catalogue import memory_shortage
 from hearth.catalogue.house import House, Model
@@ -21,6 +22,7 @@ _LOCKED_OUT = (
     "/var/lib/dkms/mok.pub` and reboot, or turn Secure Boot off"
 )
 _LOCAL = "inventory/local"
+_CDI_TOOL = Path("/usr/bin/nvidia-ctk")
 # Whether the house works all the same, and a line with the fix.
 Finding = tuple[bool, str]
 
@@ -60,11 +62,6 @@ def violations_and_warnings(
         or facts.disk_free_bytes >= _NEEDED_DISK_BYTES,
     }
     violations = [line for line, good in checks.items() if not good]
-    violations += [
-        f"{name} asks for runtime: podman, which is not supported yet: write incus"
-        for name, service in house.services.items()
-        if service.runtime == "podman"
-    ]
     taken = taken_ports(house, facts.lan_address, environment.listeners)
     violations += [*(line for _, line in taken), *_ranges(house, environment)]
     # Later, this house itself answers for the domain, and the models are on the disk.
@@ -73,7 +70,11 @@ def violations_and_warnings(
     if shortage := memory_shortage(house.services.values(), facts.memory_bytes):
         violations.append(shortage)
     findings = [*_gpus(house, facts.graphics, environment.locked_out)]
-    findings += [*_network(house, facts), *_memory(house, facts)]
+    findings += [
+        *_network(house, facts),
+        *_memory(house, facts),
+        *_containers(house, facts.graphics),
+    ]
     # In a house that is built, `hearth status` shows whether packets pass.
     findings += [(facts.built, line) for line in environment.firewall_problems]
     if environment.clock == "free":
@@ -144,6 +145,26 @@ def _gpus(house: House, seen: Graphics, locked_out: bool) -> Iterator[Finding]:
             yield True, f"{name}: {auto}"
         if service.gpu in missing and not seen.has(service.gpu):
             yield False, f"{name} asks for gpu: {service.gpu}, and {missing[service.gpu]}"
+
+
+def _containers(house: House, seen: Graphics) -> Iterator[Finding]:
+    """Yield each service in Podman whose data no backup has, and each that needs a card's tool."""
+    cdi_missing = seen.has("cuda") and not _CDI_TOOL.exists()
+    for name, service in house.services.items():
+        if service.runtime == "podman" and service.gpu in ("auto", "cuda") and cdi_missing:
+            yield (
+                False,
+                f"{name} runs in Podman on an NVIDIA card, and nvidia-ctk, which describes "
+                "the card for it, is not there: install NVIDIA's package nvidia-container-toolkit, "
+                "or write gpu: none",
+            )
+        kept = [one.path for one in service.volumes if one.copy != "none"]
+        if service.runtime == "podman" and kept:
+            yield (
+                True,
+                f"{name} runs in Podman, and backups do not have its data ({', '.join(kept)}): "
+                "write runtime: incus if they are worth keeping",
+            )
 
 
 def _network(house: House, facts: Facts) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from hearth.machine import engine
+from hearth.render.quadlets import QUADLETS
 
 _PROPERTIES = (
     "ActiveState,SubState,Result,StateChangeTimestamp,NRestarts,ExecMainCode,ExecMainStatus"
@@ -63,7 +64,12 @@ def last_log_lines(instance: str | None, unit: str, since: float = 0) -> str:
     argv = ["/usr/bin/journalctl", "--no-pager", "--output=cat", "--lines=5"]
     argv += [f"--since=@{since:.0f}"] if since else []
     # By the cgroup, so that systemd's own lines about the unit are left out.
-    log = engine.look(instance, [*argv, f"_SYSTEMD_UNIT={unit}"], timeout=engine.READ_S).stdout
+    argv.append(f"_SYSTEMD_UNIT={unit}")
+    name = unit.removesuffix(".service")
+    if instance is None and os.path.exists(f"{QUADLETS}/{name}.container"):
+        # And Podman's own, which tells of every step of a container.
+        argv.append(f"SYSLOG_IDENTIFIER={name}")
+    log = engine.look(instance, argv, timeout=engine.READ_S).stdout
     # The last line alone is often only "giving up".
     return "; ".join([line.strip() for line in log.splitlines() if line.strip()][-2:])
 

@@ -16,7 +16,7 @@ from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.house import House, Part, Service
 from hearth.machine.environment import UNITS
 from hearth.paths import DOWNLOADS, PROGRAMS, SITE_CERTIFICATES
-from hearth.remove import RemoveError, Trace, incus
+from hearth.remove import RemoveError, Trace, containers, incus
 from hearth.remove.whole_house import drop_unit
 from hearth.yaml_edit import EditError, set_in_file
 
@@ -29,6 +29,7 @@ def traces(client: Client | None, house: House, data: Collection[str]) -> list[T
     """List the leftovers of a house's removed services; of those in `data`, their data as well."""
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
+    found += containers.of_services({*removed}, data)
     return found + unused_parts(house) + unclaimed(removed) + fetched(house) + certificates(house)
 
 

@@ -19,10 +19,10 @@ from hearth.machine.engine import data_volumes
 from hearth.machine.environment import MASKED, UNITS
 from hearth.paths import FIREWALL_UNIT
 from hearth.project import Project
-from hearth.remove import RemoveError, Trace, before, incus, run
+from hearth.remove import RemoveError, Trace, before, containers, incus, run
 from hearth.remove.before import ANSIBLE, BROUGHT, EARLIER, NO_ANSIBLE, Before, kernel_value
 
-ENGINE = "incus-base"
+ENGINE, PODMAN = "incus-base", "podman"
 # Users and folders that stay behind when these packages are purged.
 _LEFT = {
     "caddy": (("caddy",), ("/var/lib/caddy",)),
@@ -32,6 +32,7 @@ _LEFT = {
         ("/var/lib/incus", "/var/log/incus", "/var/cache/incus", "/root/.config/incus"),
     ),
     "lxcfs": ((), ("/var/lib/lxcfs",)),
+    PODMAN: ((), ("/var/lib/containers", "/etc/containers", "/etc/cni")),
     "prometheus-blackbox-exporter": (("prometheus",), ()),
     "prometheus-node-exporter": (("prometheus",), ("/var/lib/prometheus",)),
 }
@@ -81,10 +82,16 @@ def plan_removal(project: Project, data: bool) -> RemovalPlan:
     client = incus.connect()
     volumes = [] if data or client is None else sorted(data_volumes(client))
     others = incus.foreign(client) if client else []
-    goes = units()
+    contained = containers.of_all()
+    in_podman = containers.stays(data)
+    # Their units first: Podman's containers would be started again.
+    goes = containers.of_services(contained, contained if data else ())
+    goes += containers.unused_images(())
+    goes += units()
     goes += incus.everything(client, data) if client else []
     goes += firewall() + settings(seen)
-    left = before.choose_packages(seen, before.requested(), {ENGINE} if volumes or others else ())
+    needed = ({ENGINE} if volumes or others else set()) | ({PODMAN} if in_podman else set())
+    left = before.choose_packages(seen, before.requested(), needed)
     if client is None:
         incus.check_stopped(data, ENGINE in left.goes)
     if ENGINE in left.goes:
@@ -98,10 +105,11 @@ def plan_removal(project: Project, data: bool) -> RemovalPlan:
     goes += folders(_files(project, seen, data))
     stays = [f"data  volume {name} in Incus' pool" for name in volumes]
     stays += [f"Incus: {name}, which Hearth did not make" for name in others]
+    stays += in_podman
     stays += [f"package {name}: {why}" for name, why in left.stays.items()]
     kernel = settings_in_use(seen)
     stays += [f"kernel setting {name}: {why}" for name, why in kernel.items()]
-    goes += _record(keep=bool(volumes or others or left.stays or kernel))
+    goes += _record(keep=bool(volumes or others or in_podman or left.stays or kernel))
     if goes:
         goes.append(Trace("the state of units in systemd", reload_units))
     return RemovalPlan(goes, stays + _on_purpose(project, data))

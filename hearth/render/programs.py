@@ -57,6 +57,7 @@ class Program:
     reloads: bool = False  # reload instead of restart when only `files` changed
     enabled: bool | None = None  # start at boot; None: a unit of ours does; False: stopped as well
     health: Mapping[str, Any] = field(default_factory=dict)  # url, dns_name or command; ready_s
+    notifies: bool = False  # its unit is started once it is healthy
     measures: bool = False  # it measures this machine as it starts: nothing else runs meanwhile
     paths: Sequence[str] = ()  # others may call these only: a sidecar proxy answers the port
 
@@ -65,8 +66,9 @@ class Program:
         """The text of its unit; empty for Debian's own unit."""
         if not self.run:
             return ""
-        run = python_service(self.run) if "module" in self.run else self.run
-        return systemd_unit(self.name, {**run, "credentials": sorted(self.credentials)})
+        return systemd_unit(
+            self.name, {**started_by(self.run), "credentials": sorted(self.credentials)}
+        )
 
     def arguments(self) -> dict[str, Any]:
         """Return the module's arguments without the credentials."""
@@ -80,6 +82,11 @@ class Program:
             "enabled": bool(self.run) if self.enabled is None else self.enabled,
             "stopped": self.enabled is False,
         }
+
+
+def started_by(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return start data with a command, as it is or for a Python module."""
+    return python_service(run) if "module" in run else run
 
 
 def python_service(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if {"gateway", "default_model"} & set(getattr(item, "fixturenames", ())):
         owners += answering(HOUSE.aliases.values())
     for owner in {owner.name: owner for owner in owners}.values():
-        item.add_marker(pytest.mark.unit(getattr(owner, "instance", None), owner.unit))
+        item.add_marker(pytest.mark.unit(getattr(owner, "system", None), owner.unit))
 
 
 def serving(row: Any) -> list[Service | Part]:

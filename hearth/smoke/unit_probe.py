@@ -32,7 +32,9 @@ READ_ONLY = ("/usr", "/etc", "/var", "/opt")
 TMP = "/tmp"  # noqa: S108 - the probe tests whose it is
 HOMES = ("/root", "/home")
 STATUS = ("NoNewPrivs", "Seccomp", "CapBnd", "CapEff", "Uid", "Gid", "Groups")
-PROPERTIES = "ActiveState,SubState,Result,MainPID,User,CapabilityBoundingSet"
+PROPERTIES = "ActiveState,SubState,Result,MainPID,User,CapabilityBoundingSet,SourcePath"
+# Podman's control groups, below that of the unit which runs the container.
+PAYLOAD = "/sys/fs/cgroup/system.slice/{}/libpod-payload-*/cgroup.procs"
 CREDENTIALS = "/run/credentials"
 WITHIN_S = 20
 PROGRAMS = "/opt/hearth"
@@ -55,7 +57,9 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_helpers(units: Sequence[str]) -> list[str]:
-    """Return the units and their helpers, such as a sidecar proxy."""
+    """Return the units and their helpers, such as a sidecar proxy; a container has none."""
+    if not units:
+        return []
     patterns = [f"{name.removesuffix('.service')}-*.service" for name in units]
     listed = _output(["systemctl", "list-units", "--all", "--plain", "--no-legend", *patterns])
     rows = [line.split() for line in listed.splitlines()]
@@ -70,7 +74,9 @@ def unit(name: str, request: dict[str, Any], *, tries: bool = True) -> dict[str,
     """
     shown = _output(["systemctl", "show", f"--property={PROPERTIES}", name])
     properties = dict(line.partition("=")[::2] for line in shown.splitlines())
-    pid = int(properties["MainPID"])
+    # The first process of a container only waits; the unit's own one is Podman's.
+    contained = [pid for at in glob.glob(PAYLOAD.format(name)) for pid in _text(at).split()[1:]]
+    pid = int(contained[0] if contained else properties["MainPID"])
     found = {"properties": properties, **loaded(request["packages"], pid), "sandbox": None}
     found["text"] = _output(["systemctl", "cat", name], strict=False)
     found["security"] = _output(["systemd-analyze", "security", "--no-pager", name], strict=False)
@@ -118,7 +124,9 @@ def loaded(packages: Sequence[str], pid: int) -> dict[str, Any]:
     """
     mapped = files(pid) if pid else set()
     gone = sorted(name for name in mapped if name.endswith(DELETED) and _is_program(name))
-    roots = sorted({found[0] for name in mapped if (found := PROGRAM.match(name))})
+    # As the process sees them.
+    seen = f"/proc/{pid}/root"
+    roots = sorted({f"{seen}{found[0]}" for name in mapped if (found := PROGRAM.match(name))})
     versions = {
         name: package.version
         for name in packages

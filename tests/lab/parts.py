@@ -36,6 +36,8 @@ MIDDLE = (
     Part("lan", 1.0, core=True),
     Part("firewall", 0.5, core=True),
     Part("docker", 3.5),
+    Part("engines", 1.5),
+    Part("podman", 8.0),
     Part("documents", 0.4),
     Part("tts", 0.2),
     Part("tts_page", 2.4),

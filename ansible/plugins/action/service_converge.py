@@ -6,7 +6,8 @@ them differs. With the variable `render_folder` the files are written there and 
 converged: `ansible/playbooks/render.yml` does so. With `container_folder` the programs' own data
 are, for images: `images.yml`.
 
-Programs on the machine itself are compared in this process first. Ansible starts the module only if
+The programs of a service that Podman runs are converged on the machine, as quadlets. Programs on
+the machine itself are compared in this process first. Ansible starts the module only if
 it has work to do, because most of a task's time is the start of its module.
 """
 
@@ -27,9 +28,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from hearth import progress
-from hearth.machine import quiet, systemd
+from hearth.catalogue.house import Service, from_vars
+from hearth.machine import podman, quiet, systemd
 from hearth.machine.container_images import describe_programs
 from hearth.machine.engine import EngineError
+from hearth.machine.images import recipe_of
 from hearth.machine.secrets import SecretsError
 from hearth.project import current
 from hearth.render.programs import (
@@ -39,6 +42,7 @@ from hearth.render.programs import (
     rendered_files,
     with_sidecar,
 )
+from hearth.render.quadlets import on_machine
 from hearth.render.units import UnitError
 
 
@@ -74,17 +78,34 @@ class ActionModule(ActionBase):
             if folder := given.get("container_folder"):
                 describe_programs(Path(self._templar.template(folder)), programs)
                 return result | {"changed": False}
-            if folder := given.get("render_folder"):
+            folder = given.get("render_folder")
+            if given.get("service", {}).get("runtime") == "podman":
+                programs = self._as_quadlets(programs, given, known=not folder)
+            if folder:
                 return result | render(programs, Path(self._templar.template(folder)))
             values = self._values(programs)
             whole = [salted(program, values[program.name]) for program in programs]
-        except (UnitError, SecretsError) as error:
+        except (UnitError, SecretsError, podman.PodmanError) as error:
             raise AnsibleActionFail(str(error)) from error
         progress.work_at(str(given.get("inventory_hostname", "")))
-        if self._connection.transport == "local":
+        if self._connection.transport == "local" and "service" not in given:
             return result | self._converge(whole, values, given)
         with quiet.turn(alone=any(program.measures for program in programs)):
             return result | self._converge(whole, values, given)
+
+    def _as_quadlets(
+        self, programs: list[Program], task_vars: dict[str, Any], *, known: bool
+    ) -> list[Program]:
+        """Return the programs as containers; `known` is whether this machine may be looked at."""
+        service = from_vars(Service, task_vars["service"])
+        template = self._templar.template
+        machine = template(task_vars["machine_facts"])
+        resolver = str(template(task_vars["house"])["machine"]["resolver_address"])
+        accelerator = str(template(task_vars["machine_accelerators"])[service.name])
+        recipe = recipe_of(service, resolver)
+        nodes = machine["graphics"]["render_nodes"]
+        given = podman.given_for(recipe if known else None, resolver, accelerator, nodes)
+        return on_machine(service, programs, given)
 
     def _values(self, programs: Iterable[Program]) -> dict[str, dict[str, str]]:
         """Return the credentials of each program; a preview makes no secrets and needs none."""

@@ -73,8 +73,13 @@ class InventoryModule(BaseInventoryPlugin):
                 continue
             host = service["instance"]
             inventory.add_host(host, "instances")
-            inventory.set_variable(host, "ansible_connection", "incus_api")
-            inventory.set_variable(host, "ansible_python_interpreter", "/usr/bin/python3")
+            # A container's files and units are the machine's own.
+            inside = service["runtime"] == "incus"
+            connection, python = (
+                ("incus_api", "/usr/bin/python3") if inside else ("local", sys.executable)
+            )
+            inventory.set_variable(host, "ansible_connection", connection)
+            inventory.set_variable(host, "ansible_python_interpreter", python)
             inventory.set_variable(host, "service", service)
             inventory.set_variable(host, "service_machine", machine)
             self._set(host, service["settings"])

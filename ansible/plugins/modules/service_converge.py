@@ -46,6 +46,8 @@ RECORDS = Path("/var/lib/hearth/converged")
 CREDENTIALS = Path("/etc/hearth/credentials")
 UNITS = Path("/etc/systemd/system")
 USERS = Path("/etc/sysusers.d")
+# Makes units of quadlets.
+GENERATOR = "/usr/lib/systemd/system-generators/podman-system-generator"
 COMMAND_LIMIT_S = 120
 ANSWER_BYTES = 65536
 LOOP = 5  # failed starts, after which a program does not come up by itself
@@ -91,7 +93,7 @@ class Desired:
 
 def unit_of(name: str) -> str:
     """Return the unit's full name; a name with its own suffix, such as `.timer`, is kept."""
-    return name if name.endswith((".timer", ".path")) else f"{name}.service"
+    return name if name.endswith((".timer", ".path", ".socket")) else f"{name}.service"
 
 
 def differs(file: dict[str, Any]) -> bool:
@@ -115,6 +117,9 @@ def mode_of(item: dict[str, Any], default: str) -> int:
 def owner_of(item: dict[str, Any]) -> tuple[int, int]:
     """Return the ids of owner and group; -1 for a user not created yet (as in check mode)."""
     owner, group = item.get("owner", "root"), item.get("group") or item.get("owner", "root")
+    # Ids of a container have no names here.
+    if owner.isdigit() and group.isdigit():
+        return int(owner), int(group)
     try:
         return pwd.getpwnam(owner).pw_uid, grp.getgrnam(group).gr_gid
     except KeyError:
@@ -520,10 +525,25 @@ def act(name: str, action: str, params: dict[str, Any]) -> None:
     if action in ("restart", "start"):
         # A unit that reached its start limit would not start with a good configuration either.
         run(["systemctl", "reset-failed", unit], check=False)
-    if action in ("restart", "reload", "start"):
+    if params.get("notifies") and action in ("restart", "start"):
+        check_generated(unit)
+        # systemctl would wait for the program, and could not report why it is not healthy. Without
+        # the stop, the process from before would answer for the new one.
+        run(["systemctl", "stop", unit])
+        run(["systemctl", "start", "--no-block", unit])
+    elif action in ("restart", "reload", "start"):
         run(["systemctl", action, unit])
     if params["health"]:
         wait_healthy(name, params["health"])
+
+
+def check_generated(unit: str) -> None:
+    """Reject a quadlet of which Podman makes no unit; `Trouble` with its reason."""
+    if run(["systemctl", "show", unit, "-p", "LoadState", "--value"]).stdout.strip() == "loaded":
+        return
+    said = run([GENERATOR, "--dryrun"], check=False).stderr.splitlines()
+    why = [line for line in said if "converting" in line or "error" in line.lower()]
+    raise Trouble(f"{unit} was not made from its quadlet: {(why or said or ['no reason'])[-1]}")
 
 
 def main() -> None:

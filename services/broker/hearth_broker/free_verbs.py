@@ -294,7 +294,7 @@ def unknown(name: str, names: Iterable[str]) -> str:
 
 def instance_of(owner: Service | Part) -> str | None:
     """Return the instance of a service; None for what runs on the machine."""
-    return owner.instance if isinstance(owner, Service) else None
+    return owner.system if isinstance(owner, Service) else None
 
 
 def _row_text(row: Mapping[str, Any]) -> str:

@@ -1,30 +1,51 @@
 """Copies upstream's files out of a container, and the patched files back into it.
 
-It uses the command lines of Podman, Docker and Incus with the caller's rights.
+What reaches the container is handed in: `hearth` has one interface to Podman, Docker and Incus.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
-import shutil
-import subprocess
-import tempfile
+import io
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Protocol
 
 from hearth_kokoro_patch.planning import FILES, Plan
 from hearth_kokoro_patch.record import FOLDER
 from hearth_kokoro_patch.source import PatchError
 
-Engine = Literal["podman", "docker", "incus"]
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 # The folder in upstream's own images.
 ROOT = "/app"
 _CALL_S = 120
-# The engines' messages for a missing path; every other message is a failure.
-_ABSENT = ("no such file", "could not find", "not found", "does not exist")
+
+
+class Engine(Protocol):
+    """The part of an engine that is needed here; its errors are lines for people."""
+
+    name: str
+
+    @property
+    def errors(self) -> type[Exception]:
+        """The type of all its errors."""
+
+    @property
+    def missing(self) -> type[Exception]:
+        """The type of the error for a path that is not there, one of `errors`."""
+
+    def mounts(self, name: str) -> Mapping[str, str]:
+        """Return the folders of the machine in a container, by their paths in it."""
+
+    def pull(self, name: str, path: str) -> bytes:
+        """Return a file or folder of a container as a tar file."""
+
+    def push(self, name: str, folder: str, archive: bytes) -> None:
+        """Unpack a tar file below a folder of a container, with owners and modes."""
+
+    def execute(self, name: str, argv: Sequence[str], *, timeout: float) -> Any:
+        """Run a command in a container that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +65,7 @@ class Container:
     @property
     def restart(self) -> str:
         """The command after which the program runs the new files."""
-        return f"{self.engine} restart {self.name}"
+        return f"{self.engine.name} restart {self.name}"
 
     def copy_out(self, folder: Path) -> None:
         """Copy the files that the patch changes, and its record, if they exist.
@@ -52,10 +73,10 @@ class Container:
         Raises:
             PatchError: the engine failed, other than for a missing file.
         """
-        for name in FILES:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            self._fetch(name, folder / name)
-        self._fetch(FOLDER, folder)
+        for name in (*FILES, FOLDER):
+            if (archive := self._fetch(name)) is not None:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                _unpack(archive, (folder / name).parent)
 
     def copy_in(self, plan: Plan) -> None:
         """Copy the record and each changed file into the container, and verify them.
@@ -79,134 +100,131 @@ class Container:
                     self._bring(change.name, change.before)
             raise
         if not kept.is_dir():
-            self._drop_record()
+            # Where nothing runs it stays; without patched files it means nothing.
+            argv = ["rm", "-rf", f"{self.root}/{FOLDER}"]
+            with contextlib.suppress(self.engine.errors):
+                self.engine.execute(self.name, argv, timeout=_CALL_S)
 
-    def _fetch(self, name: str, target: Path) -> None:
-        there = f"{self.root}/{name}"
-        if self.engine == "incus":
-            done = _call("incus", "file", "pull", "-r", f"{self.name}{there}", str(target))
-        else:
-            done = _call(self.engine, "cp", f"{self.name}:{there}", str(target))
-        if done.returncode and not any(word in done.stderr.lower() for word in _ABSENT):
-            raise _failed(self.engine, done)
+    def _fetch(self, name: str) -> bytes | None:
+        """Return a file or folder as a tar file, None without one."""
+        try:
+            return self.engine.pull(self.name, f"{self.root}/{name}")
+        except self.engine.missing:
+            return None
+        except self.engine.errors as error:
+            raise PatchError(f"{self.engine.name}: {error}") from None
+
+    def _push(self, folder: str, archive: bytes) -> None:
+        try:
+            self.engine.push(self.name, folder, archive)
+        except self.engine.errors as error:
+            raise PatchError(f"{self.engine.name}: {error}") from None
 
     def _bring(self, name: str, content: bytes) -> None:
-        there = f"{self.root}/{name}"
-        with tempfile.TemporaryDirectory(prefix="hearth-") as scratch:
-            sent, seen = Path(scratch, "sent"), Path(scratch, "seen")
-            # Written over the fetched file, so that its mode is kept.
-            self._fetch(name, sent)
-            # The container controls this file: a link could point to any file on this machine.
-            if sent.is_symlink() or not sent.is_file():
-                raise PatchError(f"{self.name}:{there}: is no longer a file: nothing was written")
-            sent.write_bytes(content)
-            if self.engine == "incus":
-                owner = _must("incus", "exec", self.name, "--", "stat", "-c", "%u %g %a", there)
-                how = zip(("--uid", "--gid", "--mode"), owner.split(), strict=True)
-                flags = [word for pair in how for word in pair]
-                _must("incus", "file", "push", *flags, str(sent), f"{self.name}{there}")
-            else:
-                # With -a Podman gives it to the container's own user, whose upstream's files are;
-                # Docker gives it the caller's number.
-                _must(self.engine, "cp", "-a", str(sent), f"{self.name}:{there}")
-            self._fetch(name, seen)
-            if not _holds(seen, content):
-                raise PatchError(f"{self.name}:{there}: was not copied correctly: try again")
+        there, folder = f"{self.root}/{name}", f"{self.root}/{name}".rpartition("/")[0]
+        entry = _only_entry(self._fetch(name))
+        # The container controls this file: a link could point to any file.
+        if entry is None or not entry.isreg():
+            raise PatchError(f"{self.name}:{there}: is no longer a file: nothing was written")
+        # With the fetched file's owner and mode.
+        self._push(folder, _packed({entry.name: content}, entry))
+        if _content(self._fetch(name)) != content:
+            raise PatchError(f"{self.name}:{there}: was not copied correctly: try again")
 
     def _bring_record(self, kept: Path) -> None:
-        if self.engine == "incus":
-            _must("incus", "file", "push", "-r", str(kept), f"{self.name}{self.root}/")
-        else:
-            _must(self.engine, "cp", "-a", str(kept), f"{self.name}:{self.root}/")
-        with tempfile.TemporaryDirectory(prefix="hearth-") as scratch:
-            self._fetch(FOLDER, Path(scratch))
-            seen = Path(scratch, FOLDER)
-            if not all(_holds(seen / path.name, path.read_bytes()) for path in kept.iterdir()):
-                raise PatchError(f"{self.name}:{self.root}/{FOLDER}: was not copied: try again")
-
-    def _drop_record(self) -> None:
-        # Where nothing runs it stays; without patched files it means nothing.
-        words = ["--"] if self.engine == "incus" else []
-        user = [] if self.engine == "incus" else ["--user", "0"]
-        target = f"{self.root}/{FOLDER}"
-        _call(self.engine, "exec", *user, self.name, *words, "rm", "-rf", target)
+        files = {f"{FOLDER}/{path.name}": path.read_bytes() for path in sorted(kept.iterdir())}
+        # It belongs to the owner of the folder, as upstream's files do.
+        owner = _only_entry(self._fetch(next(iter(FILES))))
+        self._push(self.root, _packed(files, owner, folder=FOLDER))
+        seen = _contents(self._fetch(FOLDER))
+        if any(seen.get(name) != content for name, content in files.items()):
+            raise PatchError(f"{self.name}:{self.root}/{FOLDER}: was not copied: try again")
 
 
-def find(name: str, engine: Engine | None = None, root: str = ROOT) -> Container:
-    """Return the container of this name, whichever engine has it.
+def find(name: str, engines: Iterable[Engine], root: str = ROOT) -> Container:
+    """Return the container of this name, whichever of the engines has it.
 
     Raises:
-        PatchError: none of the engines here has it, or two have.
+        PatchError: none of them has it, or two have.
     """
-    requested = [engine] if engine else [known for known in ENGINES if shutil.which(known)]
-    if not requested:
-        raise PatchError("this machine has no podman, docker or incus: use --path DIR instead")
-    root = root.rstrip("/")
     having: list[Container] = []
     reasons = []
-    for known in requested:
-        done = _call(*_look(known, name))
-        if done.returncode == 0:
-            having.append(Container(known, name, root, _mounted(root, done.stdout)))
+    root = root.rstrip("/")
+    for engine in engines:
+        try:
+            mounts = engine.mounts(name)
+        except engine.errors as error:
+            reasons.append(f"{engine.name}: {error}")
         else:
-            reasons.append(str(_failed(known, done)))
+            having.append(Container(engine, name, root, _mounted(root, mounts)))
+    if not (having or reasons):
+        raise PatchError("no podman, docker or incus answers on this machine: use --path DIR")
     if not having:
         raise PatchError(f"no container {name!r}: {'; '.join(reasons)}")
     if len(having) > 1:
-        names = " and ".join(there.engine for there in having)
+        names = " and ".join(there.engine.name for there in having)
         raise PatchError(f"{names} both have a {name!r}: choose with --engine NAME")
     return having[0]
 
 
-def _mounted(root: str, inspected: str) -> str | None:
+def _mounted(root: str, mounts: Mapping[str, str]) -> str | None:
     """Return which of the patched files are mounted from outside the container."""
-    try:
-        mounts = json.loads(inspected)
-    except ValueError:
-        # Incus prints another format, and mounts no checkout by itself.
-        return None
-    for mount in mounts or ():
-        where = str(mount.get("Destination")).rstrip("/")
+    for there, source in mounts.items():
+        where = there.rstrip("/")
         holds = any(f"{root}/{name}/".startswith(f"{where}/") for name in FILES)
-        if mount.get("Type") == "bind" and where.startswith(f"{root}/") and holds:
-            return f"{where} is mounted from {mount.get('Source')}"
+        if where.startswith(f"{root}/") and holds:
+            return f"{where} is mounted from {source}"
     return None
 
 
-def _look(engine: Engine, name: str) -> list[str]:
-    if engine == "incus":
-        return ["incus", "info", name]
-    return [engine, "container", "inspect", "--format", "{{json .Mounts}}", name]
+def _packed(
+    files: Mapping[str, bytes], like: tarfile.TarInfo | None, folder: str | None = None
+) -> bytes:
+    """Return a tar file of these files, with the owner of another entry."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in ([(folder, b"")] if folder else []) + [*files.items()]:
+            entry = tarfile.TarInfo(name)
+            entry.mode = like.mode if like and not folder else 0o644
+            entry.uid, entry.gid = (like.uid, like.gid) if like else (0, 0)
+            if name == folder:
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
 
 
-def _holds(path: Path, content: bytes) -> bool:
-    return not path.is_symlink() and path.is_file() and path.read_bytes() == content
+def _unpack(archive: bytes, folder: Path) -> None:
+    """Unpack what a container sent; nothing of it may reach outside the folder."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        for entry in packed:
+            target = folder / entry.name
+            if not target.parent.resolve().is_relative_to(folder.resolve()):
+                raise PatchError(f"{entry.name}: is outside its folder: nothing was changed")
+            if entry.isdir():
+                target.mkdir(exist_ok=True)
+            elif entry.issym():
+                # A link goes as a link: whoever reads it next refuses it.
+                target.symlink_to(entry.linkname)
+            elif content := packed.extractfile(entry):
+                target.write_bytes(content.read())
 
 
-def _must(*words: str) -> str:
-    """Call an engine and return its output; raise PatchError with its message when it fails."""
-    done = _call(*words)
-    if done.returncode:
-        raise _failed(words[0], done)
-    return done.stdout
+def _contents(archive: bytes | None) -> dict[str, bytes]:
+    found = {}
+    with tarfile.open(fileobj=io.BytesIO(archive or _packed({}, None))) as packed:
+        for entry in packed:
+            if entry.isreg() and (content := packed.extractfile(entry)):
+                found[entry.name] = content.read()
+    return found
 
 
-def _call(*words: str) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(  # noqa: S603 - each word is one argument, no shell reads them
-            words,
-            # `incus exec` would read the terminal's input away from us.
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_CALL_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PatchError(f"{' '.join(words[:3])}: {error}") from None
+def _content(archive: bytes | None) -> bytes | None:
+    return next(iter(_contents(archive).values()), None)
 
 
-def _failed(engine: str, done: subprocess.CompletedProcess[str]) -> PatchError:
-    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-    return PatchError(f"{engine}: {lines[-1].removeprefix('Error: ')}")
+def _only_entry(archive: bytes | None) -> tarfile.TarInfo | None:
+    if archive is None:
+        return None
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        return packed.next()

@@ -69,8 +69,7 @@ def run() -> Run:
 
 
 @pytest.fixture
-def engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engines:
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+def engines(tmp_path: Path) -> Engines:
     return Engines(tmp_path)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hearth_kokoro_patch import PatchError
-from hearth_kokoro_patch.containers import ENGINES, Engine, find
+from hearth_kokoro_patch.containers import find
 from hearth_kokoro_patch.record import FOLDER
 
 from .conftest import NAMES, Release, contents
@@ -18,17 +18,16 @@ from .engines import Engines, fill, wanted
 ENGINE = NAMES["kokoro_v1"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_an_incorrect_copy_is_undone_and_reported(
-    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+    engines: Engines, release: Release, tmp_path: Path
 ) -> None:
-    home = engines.add(engine)
+    home = engines.add("podman")
     inside = fill(home, release("v0.8"))
     before = contents(inside)
-    there = find("speech")
+    there = find("speech", engines)
     found = wanted(there, tmp_path / "copy", "yielding")
     # The first file comes, the second one does not.
-    (home / "lose").write_text(r"(cp -a|push --uid).*tts_service\.py")
+    home.loses = r"tts_service\.py"
     with pytest.raises(PatchError, match=r"speech:/app/api/.*tts_service\.py: was not copied"):
         there.copy_in(found)
     left = contents(inside)
@@ -58,7 +57,7 @@ def test_links_in_the_record_reach_nothing_on_the_host(
     inside = fill(engines.add("podman"), release("v0.8"))
     HOSTILE[form](inside / FOLDER, host)
     with pytest.raises(PatchError, match=r"\.hearth-patch.*: is "):
-        wanted(find("speech"), tmp_path / "copy", "sentences")
+        wanted(find("speech", engines), tmp_path / "copy", "sentences")
     assert contents(host) == {"passwd": b"root"}
 
 
@@ -68,7 +67,7 @@ def test_a_file_that_became_a_link_is_not_written_through(
     victim = tmp_path / "passwd"
     victim.write_text("root")
     inside = fill(engines.add("docker"), release("v0.8"))
-    there = find("speech")
+    there = find("speech", engines)
     found = wanted(there, tmp_path / "copy", "sentences")
     (inside / ENGINE).unlink()
     (inside / ENGINE).symlink_to(victim)
@@ -77,16 +76,15 @@ def test_a_file_that_became_a_link_is_not_written_through(
     assert victim.read_text() == "root"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_changes_unless_the_originals_can_be_stored(
-    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+    engines: Engines, release: Release, tmp_path: Path
 ) -> None:
-    home = engines.add(engine)
+    home = engines.add("podman")
     inside = fill(home, release("v0.8"))
     before = contents(inside)
-    there = find("speech")
+    there = find("speech", engines)
     found = wanted(there, tmp_path / "copy", "sentences")
-    (home / "lose").write_text(r"(cp -a|push -r) .*\.hearth-patch")
+    home.loses = r"\.hearth-patch"
     with pytest.raises(PatchError, match=r"speech:/app/\.hearth-patch: was not copied"):
         there.copy_in(found)
     assert contents(inside) == before
@@ -97,7 +95,7 @@ def test_an_incomplete_original_is_copied_again(
 ) -> None:
     inside = fill(engines.add("podman"), release("v0.8"))
     before = contents(inside)
-    there = find("speech")
+    there = find("speech", engines)
     kept = inside / FOLDER / sha256(before[ENGINE]).hexdigest()
     kept.parent.mkdir()
     kept.write_bytes(before[ENGINE][:100])
@@ -106,19 +104,18 @@ def test_an_incomplete_original_is_copied_again(
     assert contents(inside) == before
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_the_record_of_a_killed_take_back_is_removed(
-    engines: Engines, release: Release, tmp_path: Path, engine: Engine
+    engines: Engines, release: Release, tmp_path: Path
 ) -> None:
-    home = engines.add(engine)
+    home = engines.add("podman")
     inside = fill(home, release("v0.8"))
     before = contents(inside)
-    there = find("speech")
+    there = find("speech", engines)
     there.copy_in(wanted(there, tmp_path / "copy", "sentences"))
-    (home / "lose").write_text("rm -rf")
+    home.loses = "rm -rf"
     there.copy_in(wanted(there, tmp_path / "copy"))
     assert (inside / FOLDER).is_dir()
-    (home / "lose").unlink()
+    home.loses = ""
     again = wanted(there, tmp_path / "copy")
     assert (again.files, again.forgets) == ((), True)
     there.copy_in(again)

@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 from hearth.cli import kokoro_patch
 from hearth.cli.app import app
+from hearth.machine import engines
 from hearth_kokoro_patch import STEPS, PatchError, Plan, state
 from hearth_kokoro_patch.containers import Container
 from hearth_kokoro_patch.planning import FILES
@@ -118,11 +120,11 @@ def test_a_container_is_patched_through_a_copy(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied: list[Plan] = []
-    found = Container("incus", "speech", "/opt/tts")
+    found = Container(engines.Incus(), "speech", "/opt/tts")
     searches = []
 
-    def find(*words: object) -> Container:
-        searches.append(words)
+    def find(name: str, known: Iterable[engines.Engine], root: str) -> Container:
+        searches.append((name, *(one.name for one in known), root))
         return found
 
     def copy_out(self: Container, copy: Path) -> None:
@@ -156,7 +158,7 @@ def test_what_a_killed_take_back_left_in_a_container_goes(
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
 
-    monkeypatch.setattr(kokoro_patch, "find", lambda *words: Container("podman", "speech"))
+    monkeypatch.setattr(kokoro_patch, "find", lambda *words: Container(engines.podman(), "speech"))
     monkeypatch.setattr(Container, "copy_out", copy_out)
     monkeypatch.setattr(Container, "copy_in", lambda self, plan: copied.append(plan))
     words = ("--container", "speech", "--take-back")
@@ -172,7 +174,9 @@ def test_what_a_killed_take_back_left_in_a_container_goes(
 def test_a_mounted_checkout_is_patched_where_it_lies(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Container("docker", "speech", mounted="/app/api is mounted from /home/me/tts/api")
+    found = Container(
+        engines.docker(), "speech", mounted="/app/api is mounted from /home/me/tts/api"
+    )
 
     def copy_out(self: Container, copy: Path) -> None:
         shutil.copytree(folder, copy, dirs_exist_ok=True)

@@ -184,7 +184,7 @@ def test_a_build_reports_its_steps(
 def test_an_image_is_handed_over_under_its_name_and_leaves_no_folder(
     tmp_path: Path, commands: list[list[str]]
 ) -> None:
-    images.import_image(RECIPE, tmp_path)
+    images.make_image(RECIPE, tmp_path, [images.into_incus])
     handed = commands[-1]
     assert handed[:3] == ["/usr/bin/incus", "image", "import"]
     assert handed[-2:] == ["--alias", RECIPE.alias]

@@ -92,6 +92,19 @@ def test_a_process_that_a_signal_halts_is_seen_and_seen_to_go_on(groups: Path) -
         assert not outside.processes(None, "hearth-login.service").halted
 
 
+def test_a_container_is_found_by_its_unit(groups: Path) -> None:
+    with running(sys.executable, "-c", WAITS) as first, running(sys.executable, "-c", WAITS) as its:
+        unit = groups / "system.slice/hearth-kokoro.service"
+        put(unit)
+        put(unit / "libpod-payload-abc", first.pid, its.pid)
+        # What a killed one left is empty.
+        put(unit / "libpod-payload-old")
+        # Its first process only waits, and says nothing about the program.
+        assert outside.processes(None, "hearth-kokoro.service").pids == (its.pid,)
+    text = "0::/system.slice/hearth-kokoro-gpu.service/libpod-payload-abc\n"
+    assert outside.instance_of(text) == "kokoro-gpu"
+
+
 def test_what_has_ended_has_no_processes(groups: Path) -> None:
     assert outside.processes("kokoro", "kokoro.service") == outside.Processes()
     with running(sys.executable, "-c", WAITS) as one:

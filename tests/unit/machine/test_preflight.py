@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,12 +61,6 @@ def test_a_good_machine_has_no_violation() -> None:
         Listener("udp", "127.0.0.1", 443, "somebodys.service"),
     ]
     assert violations({"open_webui": service()}, facts(), own) == []
-
-
-def test_an_unsupported_runtime_is_refused() -> None:
-    assert violations({"a": service(runtime="podman"), "b": service()}, facts(), []) == [
-        "a asks for runtime: podman, which is not supported yet: write incus"
-    ]
 
 
 def test_another_debian_is_refused() -> None:
@@ -222,3 +217,20 @@ def test_all_violations_are_reported_at_once() -> None:
     )
     assert len(found) == 4
     assert all("\n" not in line for line in found)
+
+
+def test_what_podman_does_not_have_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {"name": "a-b", "path": "/var/lib/b", "copy": "sqlite", "from_folder": None}
+    fetched = {"name": "a-c", "path": "/var/lib/c", "copy": "none", "from_folder": None}
+    speech = service(name="kokoro", runtime="podman", volumes=[fetched])
+    chat = service(name="open_webui", runtime="podman", volumes=[kept, fetched])
+    (line,) = warnings({"kokoro": speech, "open_webui": chat}, facts())
+    assert line.startswith("open_webui runs in Podman, and backups do not have its data")
+    assert "(/var/lib/b)" in line
+    card = facts(nvidia_card=True, nvidia_tool=True)
+    wants = {"kokoro": service(name="kokoro", runtime="podman", gpu="cuda")}
+    monkeypatch.setattr("hearth.machine.preflight._CDI_TOOL", Path("/bin/none"))
+    (missing,) = violations(wants, card)
+    assert missing.startswith("kokoro runs in Podman on an NVIDIA card, and nvidia-ctk")
+    monkeypatch.setattr("hearth.machine.preflight._CDI_TOOL", Path("/bin/true"))
+    assert violations(wants, card) == []

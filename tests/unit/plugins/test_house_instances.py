@@ -28,7 +28,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nice: dict[str, int])
     begun = threading.Barrier(3, timeout=WITHIN_S)
     first = threading.Event()
 
-    def build(recipe: Recipe, _: Path) -> None:
+    def build(recipe: Recipe, _: Path, _takers: object) -> None:
         begun.wait()
         nice[recipe.image] = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
         # The last image takes until an instance of another one is there.
@@ -45,7 +45,7 @@ def steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nice: dict[str, int])
     monkeypatch.setattr(action.images, "FOLDER", tmp_path / "images")
     monkeypatch.setattr(action.readiness, "DEFAULT_LOCAL_TMP", str(tmp_path))
     monkeypatch.setattr(action.quiet, "LOCK", tmp_path / "quiet.lock")
-    monkeypatch.setattr(action.images, "import_image", build)
+    monkeypatch.setattr(action.images, "make_image", build)
     monkeypatch.setattr(action.instances, "ensure", ensure)
     return done
 
@@ -110,11 +110,11 @@ def test_an_instance_is_told_of_before_the_last_image(
 ) -> None:
     ready = []
 
-    def build(recipe: Recipe, _: Path) -> None:
+    def build(recipe: Recipe, _: Path, _takers: object) -> None:
         if recipe is RECIPES[2]:
             ready.append(action.readiness.wait("gateway", WITHIN_S))
 
-    monkeypatch.setattr(action.images, "import_image", build)
+    monkeypatch.setattr(action.images, "make_image", build)
     action.converge_images(incus(), RECIPES, WANTED, True)
     assert ready == [True]
 
@@ -149,11 +149,11 @@ def test_images_that_are_there_are_not_built(steps: list[str]) -> None:
 def test_an_image_that_fails_is_the_error(
     steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def build(recipe: Recipe, _: Path) -> None:
+    def build(recipe: Recipe, _: Path, _takers: object) -> None:
         if recipe is RECIPES[1]:
             raise ImageError("image debian/13: mmdebstrap: no network")
 
-    monkeypatch.setattr(action.images, "import_image", build)
+    monkeypatch.setattr(action.images, "make_image", build)
     with pytest.raises(ImageError, match="debian/13"):
         action.converge_images(incus(), RECIPES, WANTED, True)
     assert "speech" not in steps

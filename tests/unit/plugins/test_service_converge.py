@@ -52,6 +52,7 @@ class Machine:
     def __init__(self, home: Path, module: ModuleType) -> None:
         self.home, self.module = home, module
         self.secrets: dict[str, str] = {}
+        self.every: list[str] = []
         self.config = home / "etc/app.conf"
         self.params: dict[str, Any] = {
             "name": "app",
@@ -82,6 +83,7 @@ class Machine:
         """Return the changes requested of systemctl since the last call."""
         path = self.home / "calls"
         lines = path.read_text().splitlines() if path.exists() else []
+        self.every = lines
         path.unlink(missing_ok=True)
         return [line for line in lines if line.split()[0] in ("start", "restart", "reload")]
 
@@ -655,3 +657,32 @@ def test_half_written_files_of_a_killed_run_are_removed(machine: Machine) -> Non
     machine.converge(files=[{**machine.params["files"][0], "content": "port = 2\n"}])
     assert machine.config.read_text() == "port = 2\n"
     assert not left.exists()
+
+
+def test_a_container_is_stopped_first_and_not_waited_for_by_systemctl(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine.module, "check_generated", lambda unit: None)
+    machine.converge(notifies=True)
+    # The old one must not answer for the new one, and systemctl cannot say why that is not healthy.
+    assert machine.calls() == ["start --no-block app.service"]
+    assert "stop app.service" in machine.every
+    assert not machine.converge(notifies=True)["changed"]
+
+
+def test_a_quadlet_without_a_unit_is_an_error_with_podmans_reason(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = machine.home / "bin/generator"
+    generator.write_text("#!/bin/sh\necho 'converting \"app.container\": unsupported key' >&2\n")
+    generator.chmod(0o755)
+    monkeypatch.setattr(machine.module, "GENERATOR", str(generator))
+    with pytest.raises(machine.module.Trouble, match="was not made from its quadlet: converting"):
+        machine.converge(notifies=True)
+
+
+def test_ids_of_a_container_need_no_name_here(machine: Machine) -> None:
+    own = {"owner": str(os.getuid()), "group": str(os.getgid())}
+    folder = machine.home / "data"
+    machine.converge(folders=[{"path": str(folder), "mode": "0750", **own}])
+    assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (os.getuid(), 0o750)

@@ -1,0 +1,206 @@
+"""Some services in Podman beside others in Incus: they move with their data, and all holds."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests import lab_machine as lab
+from tests.kill import kills
+from tests.lab import breaking
+from tests.lab.house import CLONE, NAME, OVERLAY, House, changed
+from tests.lab.saved import HOUSE
+from tests.lab.test_remove import UNMEASURED
+
+pytestmark = pytest.mark.lab
+
+CONTAINED = {"ntfy": "10.140.30.34", "whisper": "10.140.30.38", "litellm": "10.140.30.42"}
+OLD_NTFY, PORT = "10.140.30.19", 2586
+QUADLETS = "/etc/containers/systemd"
+BACK_S, KILLED_WAIT_S = 60, 30
+# Ten points of a run that moves a service, and of one that moves it back.
+EVENTS = range(20, 190, 17)
+# What a service leaves nowhere: in Podman, among the units, and among the files of the house.
+TRACES = (
+    "podman ps --all --noheading; podman network ls --noheading --filter label=hearth.service; "
+    "podman volume ls --noheading --filter label=hearth.service; podman secret ls --noheading; "
+    "podman images --noheading --filter label=hearth.service; "
+    f"find {QUADLETS} /etc/hearth/containers /etc/hearth/credentials -name '*ntfy*'; "
+    "systemctl list-units --all --plain --no-legend 'hearth-ntfy*'; ip -brief link show type bridge"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _back(house: House) -> Iterator[None]:
+    yield
+    house.back_to(HOUSE)
+
+
+def describe(house: House, *names: str, broken: str = "") -> None:
+    """Give these services the word and an address for Podman, and all others Incus."""
+    content = yaml.safe_load(house.inside("/bin/cat", OVERLAY, check=True).stdout)
+    for name, address in CONTAINED.items():
+        record = content["services"].setdefault(name, {})
+        record.pop("runtime", None)
+        record.pop("address", None)
+        if name in names:
+            record |= {"runtime": "podman", "address": address}
+        if not record:
+            del content["services"][name]
+    house.overlay(yaml.safe_dump(content))
+
+
+class Messages:
+    """Publishes messages for as long as a service moves; each that was accepted is to be kept."""
+
+    def __init__(self, house: House) -> None:
+        self._house, self._stop = house, threading.Event()
+        self.accepted: set[str] = set()
+        self._thread = threading.Thread(target=self._publish, daemon=True)
+
+    def __enter__(self) -> Messages:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(60)
+
+    def _publish(self) -> None:
+        # One command for all, because each takes longer than a message.
+        script = (
+            "p=$(cat /tmp/ntfy-password); n=0; while [ ! -e /tmp/stop ]; do n=$((n+1)); "
+            f"for a in {OLD_NTFY} {CONTAINED['ntfy']}; do "
+            f"curl -sf -m 2 -u house:$p -d m$n http://$a:{PORT}/house >/dev/null "
+            "&& echo m$n && break; done; sleep 0.05; done"
+        )
+        done = self._house.inside("/bin/bash", "-c", script, timeout=600)
+        self.accepted |= {*done.stdout.split()}
+
+
+def kept(house: House, address: str) -> set[str]:
+    """Return the messages that ntfy has."""
+    script = (
+        f"curl -sf -u house:$(cat /tmp/ntfy-password) 'http://{address}:{PORT}/house/json?poll=1'"
+    )
+    return {json.loads(line)["message"] for line in house.shell(script).splitlines()}
+
+
+def test_a_service_moves_with_every_message_that_it_accepted(house: House) -> None:
+    password = house.hearth("secret", "show", "ntfy_password", "--plain").stdout.strip()
+    put = ["/usr/bin/install", "-m", "600", "/dev/stdin", "/tmp/ntfy-password"]
+    lab.run(NAME, put, stdin=password, check=True)
+    house.shell("rm -f /tmp/stop")
+    describe(house, *CONTAINED)
+    began = time.monotonic()
+    with Messages(house) as messages:
+        time.sleep(3)
+        house.site()
+        time.sleep(3)
+        house.shell("touch /tmp/stop")
+    house.figures["three services move to Podman, s"] = time.monotonic() - began
+    assert len(messages.accepted) > 20
+    assert messages.accepted <= kept(house, CONTAINED["ntfy"])
+    listed = house.shell("incus list --format csv --columns n </dev/null").split()
+    assert not {*CONTAINED} & {*listed}
+    assert "ntfy-" not in house.shell("incus storage volume list hearth --format csv </dev/null")
+
+
+def test_a_second_run_changes_nothing(house: House) -> None:
+    house.wait_green()
+    began = time.monotonic()
+    counts = house.site()
+    house.figures["no-change run with three services in Podman, s"] = time.monotonic() - began
+    assert changed(counts) == 0, house.shell("cat /var/lib/hearth/last-run.json")
+
+
+def test_a_mixed_house_keeps_every_promise(house: House) -> None:
+    house.shell(f"PYTEST_ADDOPTS='{UNMEASURED}' {CLONE}/scripts/hearth verify", timeout=600)
+
+
+def test_a_killed_program_comes_back_and_its_lines_are_shown(house: House) -> None:
+    house.shell("podman kill --signal KILL hearth-litellm")
+    breaking.until(house, "litellm", "podman healthcheck run hearth-litellm", BACK_S)
+    house.wait_green()
+    assert "listens on" in house.hearth("logs", "whisper").stdout
+
+
+def test_a_bad_image_is_shown_although_its_unit_never_fails(house: House) -> None:
+    drop_in = f"{QUADLETS}/hearth-whisper.container.d/image.conf"
+    house.shell(
+        f"cp {drop_in} /tmp/image.conf; sed -i 's/sha256:.*/sha256:{'0' * 64}/' {drop_in}; "
+        "systemctl daemon-reload; systemctl restart hearth-whisper || true"
+    )
+    deadline = time.monotonic() + BACK_S
+    while True:
+        shown = house.hearth("status", "--json").stdout
+        row = next(row for row in json.loads(shown)["rows"] if row["name"] == "whisper")
+        if "keeps exiting" in row["text"]:
+            break
+        assert time.monotonic() < deadline, row
+        time.sleep(1)
+    counts = house.converge("whisper")
+    assert changed(counts) > 0
+    house.wait_green()
+
+
+def test_all_is_back_after_a_reboot(house: House) -> None:
+    lab.reboot(NAME)
+    house.wait_green()
+    assert changed(house.site()) == 0, house.shell("cat /var/lib/hearth/last-run.json")
+
+
+def test_the_old_one_comes_back_if_the_new_one_does_not_become_healthy(house: House) -> None:
+    describe(house, "whisper", "litellm")
+    house.site()
+    before = kept(house, OLD_NTFY)
+    broken = f"{QUADLETS}/hearth-ntfy.container.d/zz.conf"
+    house.shell(
+        f"mkdir -p {QUADLETS}/hearth-ntfy.container.d; "
+        f"printf '[Container]\\nExec=/bin/false\\n' >{broken}"
+    )
+    describe(house, *CONTAINED)
+    script = f"cd {CLONE}; ANSIBLE_NOCOLOR=1 exec .venv/bin/ansible-playbook site.yml"
+    done = house.inside("/bin/bash", "-c", script, timeout=600)
+    assert done.returncode != 0
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "ntfy is not healthy in podman" in said, said[-3000:]
+    assert "its old instance are as before" in said
+    assert kept(house, OLD_NTFY) >= before
+    # Once the cause is gone, the next run moves it.
+    house.shell(f"rm {broken}")
+    house.site()
+    assert kept(house, CONTAINED["ntfy"]) >= before
+    house.wait_green()
+
+
+@pytest.mark.long
+def test_a_killed_move_is_finished_by_the_next_run(house: House) -> None:
+    before = kept(house, CONTAINED["ntfy"])
+    for number, event in enumerate(EVENTS):
+        names = [*CONTAINED] if number % 2 else ["whisper", "litellm"]
+        describe(house, *names)
+        kind = kills.KINDS[number % 2]
+        killed = kills.run_killed(NAME, kills.Kill(kind, str(event), number * 70))
+        print(f"{killed.kill} in {killed.task!r}", flush=True)
+        house.site()
+        at = CONTAINED["ntfy"] if "ntfy" in names else OLD_NTFY
+        assert kept(house, at) >= before
+        assert changed(house.site()) == 0
+        house.wait_green()
+
+
+def test_a_removed_service_leaves_nothing(house: House) -> None:
+    describe(house, "ntfy")
+    house.site()
+    record = yaml.safe_load(house.inside("/bin/cat", OVERLAY, check=True).stdout)
+    for name in ("alertmanager", "prometheus", "ntfy"):
+        record["services"].setdefault(name, {})["present"] = False
+    house.overlay(yaml.safe_dump(record))
+    house.site("-e", '{"instances_remove_data": ["ntfy"]}')
+    assert house.shell(TRACES).strip() == ""
