@@ -1,0 +1,98 @@
+"""The microphone of a call without the house's own voice: WebRTC's echo canceller.
+
+Its reference is what was sent to the client, at the pace of the microphone. The canceller finds
+the delay between both, which the network and the client's buffers add, by itself.
+"""
+
+import time
+from collections import deque
+
+from livekit.rtc import AudioFrame
+from livekit.rtc.apm import AudioProcessingModule
+
+from hearth_voice.settings import SAMPLE_RATE
+
+_FRAME = SAMPLE_RATE // 100
+"""Samples that the canceller takes at once: 10 ms."""
+_BYTES = 2 * _FRAME
+_TAIL_S = 2.0
+"""How long after its end a room and a slow client may still send the house's voice back."""
+
+
+class Microphone:
+    """Removes from the talker's sound what the house says; without any, sound passes unchanged."""
+
+    def __init__(self) -> None:
+        self._canceller: AudioProcessingModule | None = None
+        self._reference = bytearray()
+        self._rest = bytearray()
+        self._active_until = 0.0
+
+    def plays(self, sound: bytes) -> None:
+        """Take sound that the client plays after all that it got before."""
+        self._reference += sound
+
+    def stops(self) -> None:
+        """Note that the client plays nothing of what it still has."""
+        self._reference.clear()
+
+    def hear(self, sound: bytes) -> bytes:
+        """Return the talker's sound of whole frames; the rest follows with the next."""
+        now = time.monotonic()
+        if self._reference:
+            self._active_until = now + _TAIL_S
+        if now >= self._active_until:
+            # Pass on what waited, too.
+            passed = bytes(self._rest) + sound
+            self._rest.clear()
+            return passed
+        if self._canceller is None:
+            self._canceller = AudioProcessingModule(echo_cancellation=True)
+        self._rest += sound
+        whole = len(self._rest) - len(self._rest) % _BYTES
+        heard = bytearray()
+        for at in range(0, whole, _BYTES):
+            heard += self._without_echo(self._canceller, self._rest[at : at + _BYTES])
+        del self._rest[:whole]
+        return bytes(heard)
+
+    def _without_echo(self, canceller: AudioProcessingModule, frame: bytearray) -> bytearray:
+        played = self._reference[:_BYTES]
+        del self._reference[:_BYTES]
+        played += bytes(_BYTES - len(played))
+        canceller.process_reverse_stream(AudioFrame(played, SAMPLE_RATE, 1, _FRAME))
+        canceller.process_stream(AudioFrame(frame, SAMPLE_RATE, 1, _FRAME))
+        return frame
+
+
+class Recent:
+    """The last seconds of a call's sound, and when it arrived."""
+
+    def __init__(self, seconds: float) -> None:
+        self._most = int(seconds * SAMPLE_RATE)
+        self._sound = bytearray()
+        self._arrivals: deque[tuple[int, float]] = deque()
+        self.end = 0
+        """How many samples there were altogether."""
+
+    def add(self, sound: bytes) -> None:
+        """Append sound that arrives now."""
+        self._sound += sound
+        self.end += len(sound) // 2
+        if len(self._sound) > 4 * self._most:
+            del self._sound[: len(self._sound) - 2 * self._most]
+        self._arrivals.append((self.end, time.monotonic()))
+        while self._arrivals[0][0] < self.end - self._most:
+            self._arrivals.popleft()
+
+    def between(self, start: int, end: int) -> bytes:
+        """Return the sound between two positions, as far as it is kept."""
+        first = self.end - len(self._sound) // 2
+        return bytes(self._sound[2 * max(0, start - first) : 2 * max(0, end - first)])
+
+    def arrived_at(self, position: int) -> float:
+        """Return when the sound at a position arrived; now, if it has not."""
+        for end, moment in self._arrivals:
+            if end >= position:
+                return moment
+        return time.monotonic()
