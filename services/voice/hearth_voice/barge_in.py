@@ -20,7 +20,7 @@ _NEEDED = 3
 _AMONG = 6
 _KEPT = SAMPLE_RATE // _HOP
 _MIN_PITCH, _MIN_OPENNESS = 0.5, 0.06
-_QUIETER = 10 ** (-18 / 20)
+_QUIETER = 10 ** (-12 / 20)
 """Softer than the talker was by so much is somebody else."""
 _FLOOR = 0.004
 """Of full scale; softer is not speech into this microphone."""
@@ -61,7 +61,8 @@ class BargeIn:
         level = float(np.sqrt(np.mean(frame**2)))
         is_open = level > max(_FLOOR, _QUIETER * self._level) and _is_open(frame)
         if is_talker and is_open:
-            self._level += 0.1 * (level - self._level) if self._level else level
+            # The loud vowels count: a voice is compared with them.
+            self._level += (0.3 if level > self._level else 0.02) * (level - self._level)
         self._frames.append((self._position + _WINDOW, is_open))
 
 

@@ -1,22 +1,39 @@
 """The microphone of a call without the house's own voice: WebRTC's echo canceller.
 
 Its reference is what was sent to the client, at the pace of the microphone. The canceller finds
-the delay between both, which the network and the client's buffers add, by itself.
+the delay between both, which the network and the client's buffers add, by itself. Until it has, it
+is so careful that it also removes the talker. So its result is used only while the microphone
+really hears the house: with headphones it never does.
 """
 
 import time
 from collections import deque
 
+import numpy as np
 from livekit.rtc import AudioFrame
 from livekit.rtc.apm import AudioProcessingModule
 
 from hearth_voice.settings import SAMPLE_RATE
+
+Samples = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 _FRAME = SAMPLE_RATE // 100
 """Samples that the canceller takes at once: 10 ms."""
 _BYTES = 2 * _FRAME
 _TAIL_S = 2.0
 """How long after its end a room and a slow client may still send the house's voice back."""
+
+
+_COARSE = 3
+"""The likeness is measured at a third of the sample rate."""
+_SEEN = SAMPLE_RATE // _COARSE * 3 // 10
+"""Coarse samples of the microphone that are compared: 0.3 s."""
+_SEARCHED = SAMPLE_RATE // _COARSE * 13 // 10
+"""Those of the reference: a delay of up to 1 s."""
+_ALIKE = 0.4
+"""Other speech, also with a similar pitch, is less alike."""
+_EVERY = 2
+"""Frames between two comparisons."""
 
 
 class Microphone:
@@ -27,6 +44,9 @@ class Microphone:
         self._reference = bytearray()
         self._rest = bytearray()
         self._active_until = 0.0
+        self._seen, self._played = _Past(_SEEN), _Past(_SEARCHED)
+        self._frames = 0
+        self._hears_house = False
 
     def plays(self, sound: bytes) -> None:
         """Take sound that the client plays after all that it got before."""
@@ -42,6 +62,7 @@ class Microphone:
         if self._reference:
             self._active_until = now + _TAIL_S
         if now >= self._active_until:
+            self._hears_house = False
             # Pass on what waited, too.
             passed = bytes(self._rest) + sound
             self._rest.clear()
@@ -60,9 +81,45 @@ class Microphone:
         played = self._reference[:_BYTES]
         del self._reference[:_BYTES]
         played += bytes(_BYTES - len(played))
+        self._seen.add(frame)
+        self._played.add(played)
+        self._frames += 1
+        if self._frames % _EVERY == 0:
+            self._hears_house = likeness(self._seen.samples, self._played.samples) >= _ALIKE
+        raw = bytearray(frame)
         canceller.process_reverse_stream(AudioFrame(played, SAMPLE_RATE, 1, _FRAME))
         canceller.process_stream(AudioFrame(frame, SAMPLE_RATE, 1, _FRAME))
-        return frame
+        return frame if self._hears_house else raw
+
+
+class _Past:
+    """The last samples of a sound, coarse, with the weight on the consonants."""
+
+    def __init__(self, size: int) -> None:
+        self.samples: Samples = np.zeros(size)
+        self._last = 0.0
+
+    def add(self, frame: bytes | bytearray) -> None:
+        """Append 10 ms."""
+        fine = np.frombuffer(frame, "<i2").astype(np.float64)
+        coarse = fine.reshape(-1, _COARSE).mean(axis=1)
+        # Without this, all voices are alike: their energy is in their pitch.
+        sharp = coarse - 0.95 * np.concatenate([[self._last], coarse[:-1]])
+        self._last = coarse[-1]
+        self.samples = np.concatenate([self.samples[sharp.size :], sharp])
+
+
+def likeness(seen: Samples, played: Samples) -> float:
+    """Return the highest normalised correlation of `seen` with any part of `played`, 0 to 1."""
+    size = 1 << (seen.size + played.size - 1).bit_length()
+    spectrum = np.fft.rfft(played, size) * np.conj(np.fft.rfft(seen, size))
+    products = np.fft.irfft(spectrum, size)[: played.size - seen.size + 1]
+    sums = np.concatenate([[0.0], np.cumsum(played**2)])
+    energies = sums[seen.size :] - sums[: -seen.size]
+    # Where hardly anything was played, anything is alike.
+    energies = np.maximum(energies, 0.02 * float(energies.max()) + 1.0)
+    own = float(seen @ seen) + 1.0
+    return float(np.abs(products / np.sqrt(energies * own)).max())
 
 
 class Recent:

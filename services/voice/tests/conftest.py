@@ -103,9 +103,9 @@ class Caller:
     """Samples of the microphone."""
     mixer: Callable[[int, Sound], Sound] | None = None
     """Adds to the microphone at this sample what the room adds."""
+    _sound: bytearray = field(default_factory=bytearray)
     _queue: list[Sound] = field(default_factory=list)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    marks: dict[str, float] = field(default_factory=dict)
 
     async def send(self, kind: str, **fields: Any) -> None:
         await self.socket.send(json.dumps({"type": kind, **fields}))
@@ -148,7 +148,10 @@ class Caller:
 
     async def read(self) -> None:
         async for message in self.socket:
-            self.events.append(json.loads(message))
+            event = json.loads(message)
+            if event["type"] == "response.output_audio.delta":
+                self._sound += base64.b64decode(event["delta"])
+            self.events.append(event)
             self.times.append(time.monotonic())
 
     async def event(self, kind: str, within_s: float = 10, count: int = 1) -> dict[str, Any]:
@@ -171,10 +174,22 @@ class Caller:
     def kinds(self) -> list[str]:
         return [event["type"] for event in self.events]
 
+    @property
+    def has_sound(self) -> bool:
+        return bool(self._sound)
+
     def sound(self) -> Sound:
         """Return all sound that arrived."""
-        parts = [base64.b64decode(e["delta"]) for e in self.of("response.output_audio.delta")]
-        return np.frombuffer(b"".join(parts), "<i2").astype(np.float32) / 32767
+        return np.frombuffer(bytes(self._sound), "<i2").astype(np.float32) / 32767
+
+    def sound_between(self, start: int, end: int) -> Sound:
+        """Return the sound between two samples, silence where there is none."""
+        found = bytes(self._sound[2 * max(0, start) : 2 * max(0, end)])
+        part = np.frombuffer(found, "<i2").astype(np.float32) / 32767
+        before = np.zeros(min(end, 0) - min(start, 0), np.float32)
+        return np.concatenate(
+            [before, part, np.zeros(end - start - before.size - part.size, np.float32)]
+        )
 
 
 Call = Callable[..., AbstractAsyncContextManager[Caller]]
@@ -183,7 +198,9 @@ Call = Callable[..., AbstractAsyncContextManager[Caller]]
 @pytest.fixture
 def call() -> Call:
     @asynccontextmanager
-    async def called(house: House, query: str = "model=voice&figures=true") -> AsyncIterator[Caller]:
+    async def called(
+        house: House, query: str = "model=voice&figures=true"
+    ) -> AsyncIterator[Caller]:
         url = house.url.replace("http", "ws", 1)
         async with connect(
             f"{url}/v1/realtime?{query}", proxy=None, max_size=None, close_timeout=1

@@ -60,10 +60,11 @@ def hum(seconds: float = 0.35, hertz: float = 130.0) -> Sound:
 
     def syllable(length_s: float, start: float, end: float) -> Sound:
         size = round(length_s * SPOKEN_RATE)
-        phase = 2 * np.pi * np.cumsum(np.linspace(start, end, size)) / SPOKEN_RATE
-        # A nasal murmur: strong below 400 Hz, some 30 dB less above.
-        weights = {1: 1.0, 2: 0.7, 3: 0.15, 4: 0.05, 5: 0.03, 6: 0.02, 8: 0.015, 16: 0.005}
-        sound = sum(weight * np.sin(n * phase) for n, weight in weights.items())
+        pitch = np.linspace(start, end, size)
+        phase = 2 * np.pi * np.cumsum(pitch) / SPOKEN_RATE
+        # A nasal murmur: 15 dB less for each 300 Hz above the first 300.
+        weights = [10 ** (-np.maximum(0.0, n * pitch - 300) / 400) for n in range(1, 9)]
+        sound = sum(weight * np.sin((n + 1) * phase) for n, weight in enumerate(weights))
         at = np.arange(size) / size
         sound *= np.minimum(1, np.minimum(at, 1 - at) * 12)
         return (0.3 * sound / np.abs(sound).max()).astype(np.float32)

@@ -23,17 +23,11 @@ def echo(caller: Caller, level_db: float, delay_s: float = 0.15) -> None:
     started: list[int] = []
 
     def mix(at: int, part: Sound) -> Sound:
-        sound = caller.sound()
-        if not sound.size:
+        if not caller.has_sound:
             return part
-        if not started:
-            started.append(at)
+        started.append(at)
         first = at - started[0] - round(delay_s * SPOKEN_RATE)
-        mixed = part.copy()
-        for index in range(max(0, -first), part.size):
-            if first + index < sound.size:
-                mixed[index] += sound[first + index] * 10 ** (level_db / 20)
-        return mixed
+        return part + caller.sound_between(first, first + part.size) * 10 ** (level_db / 20)
 
     caller.mixer = mix
 
@@ -124,18 +118,17 @@ async def test_its_own_voice_does_not_stop_it(
         pytest.param(babble(3, -38), id="babble"),
     ],
 )
-async def test_noise_does_not_stop_it(
-    talkative: House, call: Call, disturbance: Sound
-) -> None:
+async def test_noise_does_not_stop_it(talkative: House, call: Call, disturbance: Sound) -> None:
     async with call(talkative) as caller:
         await ask(caller, talkative)
         await asyncio.sleep(0.5)
         caller.say(np.concatenate([disturbance, silence(1)]))
         await caller.said()
         assert len(caller.of("input_audio_buffer.speech_started")) == 1
-        assert not caller.of("response.done") or caller.of("response.done")[0]["response"][
-            "status"
-        ] != "cancelled"
+        assert (
+            not caller.of("response.done")
+            or caller.of("response.done")[0]["response"]["status"] != "cancelled"
+        )
 
 
 def is_open(sound: Sound) -> bool:
@@ -190,6 +183,21 @@ def test_the_room_is_removed_at_once() -> None:
     second = SPOKEN_RATE
     assert np.sqrt(np.mean(after[delay : delay + second] ** 2)) < 0.003
     assert np.sqrt(np.mean(after[second : 3 * second] ** 2)) < 0.001
+
+
+def test_with_headphones_the_talker_is_heard_from_the_first_word() -> None:
+    talker, microphone = spoken("No, stop, I meant tomorrow."), Microphone()
+    microphone.plays(pcm(spoken(LONG[:150])))
+    step = 480
+    left = b"".join(
+        microphone.hear(pcm(talker[at : at + step])) for at in range(0, talker.size, step)
+    )
+    after = np.frombuffer(left, "<i2").astype(np.float64) / 32767
+    tenth = SPOKEN_RATE // 10
+    for at in range(tenth, after.size - tenth, tenth):
+        before = np.sqrt(np.mean(talker[at : at + tenth] ** 2))
+        if before > 0.02:
+            assert np.sqrt(np.mean(after[at : at + tenth] ** 2)) > 0.7 * before, at
 
 
 def test_without_a_voice_sound_passes_unchanged() -> None:
