@@ -40,8 +40,8 @@ class Site(schema.PublishRecord):
     """One name on the LAN; `upstream` (host:port) answers it.
 
     A `plain` one answers without HTTPS as well, and at the machine's bare address. `routed` has the
-    URL that answers each path instead. A program that `checks_keys` gets them. `shared` are sites of
-    the same name, whose paths other services answer.
+    URL that answers each path instead. A program that `checks_keys` gets them. `shared` are the
+    sites of other services with the same name; each answers its own paths.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -186,20 +186,20 @@ class Conversation:
         return list(self._items.values())
 
 
-def messages(instructions: str, items: Iterable[Item]) -> list[dict[str, Any]]:
+def messages(instructions: str, items: Sequence[Item]) -> list[dict[str, Any]]:
     """Return what the chat model reads: instructions, then as much of the history as fits."""
     history: list[dict[str, Any]] = []
-    outputs = {item.call_id for item in items if item.kind == "function_call_output"}
-    calls = {item.call_id for item in items if item.kind == "function_call"}
+    calls = {item.call_id: item for item in items if item.kind == "function_call"}
     for item in items:
         if item.kind == "function_call":
-            # A call without its result would be refused by many models.
-            if item.call_id in outputs:
-                history.append({"role": "assistant", "content": "", "tool_calls": [_call(item)]})
-        elif item.kind == "function_call_output":
-            if item.call_id in calls:
+            continue
+        if item.kind == "function_call_output":
+            # Together, whatever was said between them: a call without its result, or the other way
+            # round, is refused by many models.
+            if call := calls.get(item.call_id):
                 one = {"role": "tool", "tool_call_id": item.call_id, "content": item.text}
-                history.append(one)
+                called = {"role": "assistant", "content": "", "tool_calls": [_call(call)]}
+                history += [called, one]
         elif text := item.heard_text.strip():
             history.append({"role": item.role, "content": text})
     return [{"role": "system", "content": instructions}, *_recent(history)]

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-for name in ("voice", "serving", "whisper", "kokoro"):
-    sys.path.insert(0, str(Path(__file__).parents[2] / name))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "serving"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "whisper"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "kokoro"))
 
 from hearth_voice.app import VoiceState, make_app
 from hearth_voice.config import Config
@@ -105,6 +107,7 @@ class Caller:
     """Adds to the microphone at this sample what the room adds."""
     _sound: bytearray = field(default_factory=bytearray)
     _queue: list[Sound] = field(default_factory=list)
+    _silent: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
     async def send(self, kind: str, **fields: Any) -> None:
@@ -119,12 +122,12 @@ class Caller:
         self._tasks.append(asyncio.create_task(self._microphone()))
 
     def say(self, sound: Sound) -> None:
+        self._silent.clear()
         self._queue.append(sound)
 
     async def said(self) -> float:
         """Wait until all of it was sent; return when its last sample was."""
-        while self._queue:
-            await asyncio.sleep(0.001)
+        await self._silent.wait()
         return time.monotonic()
 
     async def _microphone(self) -> None:
@@ -138,6 +141,8 @@ class Caller:
                 self._queue[0] = first[step:]
                 if not self._queue[0].size:
                     self._queue.pop(0)
+            if not self._queue:
+                self._silent.set()
             if self.mixer:
                 part = self.mixer(self.sent, part)
             audio = base64.b64encode(pcm(part)).decode()
@@ -180,16 +185,17 @@ class Caller:
 
     def sound(self) -> Sound:
         """Return all sound that arrived."""
-        return np.frombuffer(bytes(self._sound), "<i2").astype(np.float32) / 32767
+        sound = np.frombuffer(bytes(self._sound), "<i2").astype(np.float32)
+        return sound / np.float32(32767)
 
     def sound_between(self, start: int, end: int) -> Sound:
         """Return the sound between two samples, silence where there is none."""
         found = bytes(self._sound[2 * max(0, start) : 2 * max(0, end)])
-        part = np.frombuffer(found, "<i2").astype(np.float32) / 32767
-        before = np.zeros(min(end, 0) - min(start, 0), np.float32)
-        return np.concatenate(
-            [before, part, np.zeros(end - start - before.size - part.size, np.float32)]
-        )
+        part: Sound = np.frombuffer(found, "<i2").astype(np.float32) / np.float32(32767)
+        before = silence((min(end, 0) - min(start, 0)) / SPOKEN_RATE)
+        after = silence((end - start - before.size - part.size) / SPOKEN_RATE)
+        whole: Sound = np.concatenate([before, part, after])
+        return whole
 
 
 Call = Callable[..., AbstractAsyncContextManager[Caller]]

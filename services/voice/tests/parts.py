@@ -38,8 +38,6 @@ from hearth_whisper.web.state import ServerState as WhisperState
 
 from .sounds import SPOKEN_RATE, spoken
 
-_POLL_S = 0.005
-
 
 @asynccontextmanager
 async def serving(app: Starlette, state: AppState | None = None) -> AsyncIterator[str]:
@@ -49,8 +47,7 @@ async def serving(app: Starlette, state: AppState | None = None) -> AsyncIterato
     server = make_server(app, state)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        while not server.started:
-            await asyncio.sleep(_POLL_S)
+        # Its socket listens already, so the first request waits and is not refused.
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True

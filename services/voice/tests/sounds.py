@@ -5,6 +5,7 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
+from hearth_whisper.recognition import SAMPLE_RATE
 from services.whisper.tests.live import speech
 
 SPOKEN_RATE = 24_000
@@ -21,9 +22,10 @@ def spoken(text: str, words_per_minute: int = 150, voice: str = "gmw/en-US") -> 
         sound = speech.speak.__wrapped__(text, words_per_minute)
     finally:
         library.espeak_SetVoiceByName(b"gmw/en-US")
-    at = np.arange(int(sound.size * SPOKEN_RATE / speech.SAMPLE_RATE))
-    scaled = np.interp(at * speech.SAMPLE_RATE / SPOKEN_RATE, np.arange(sound.size), sound)
-    return scaled.astype(np.float32)
+    at = np.arange(int(sound.size * SPOKEN_RATE / SAMPLE_RATE))
+    scaled = np.interp(at * SAMPLE_RATE / SPOKEN_RATE, np.arange(sound.size), sound)
+    result: Sound = scaled.astype(np.float32)
+    return result
 
 
 def silence(seconds: float) -> Sound:
@@ -46,11 +48,13 @@ def cough(seed: int = 1) -> Sound:
         spectrum = np.fft.rfft(rng.standard_normal(size))
         hertz = np.fft.rfftfreq(size, 1 / SPOKEN_RATE)
         # The throat's resonances, broad.
-        shape = sum(np.exp(-(((hertz - f) / (0.5 * f)) ** 2)) for f in (600, 1400, 2800))
+        throat = [np.exp(-(((hertz - f) / (0.5 * f)) ** 2)) for f in (600, 1400, 2800)]
+        shape = np.sum(throat, axis=0)
         sound = np.fft.irfft(spectrum * shape, size)
         at = np.arange(size) / size
         sound *= np.minimum(1, at * 30) * np.exp(-4 * at)
-        return (0.5 * sound / np.abs(sound).max()).astype(np.float32)
+        result: Sound = (0.5 * sound / np.abs(sound).max()).astype(np.float32)
+        return result
 
     return np.concatenate([burst(0.22), silence(0.12), burst(0.35)])
 
@@ -64,10 +68,12 @@ def hum(seconds: float = 0.35, hertz: float = 130.0) -> Sound:
         phase = 2 * np.pi * np.cumsum(pitch) / SPOKEN_RATE
         # A nasal murmur: 15 dB less for each 300 Hz above the first 300.
         weights = [10 ** (-np.maximum(0.0, n * pitch - 300) / 400) for n in range(1, 9)]
-        sound = sum(weight * np.sin((n + 1) * phase) for n, weight in enumerate(weights))
+        partials = [weight * np.sin((n + 1) * phase) for n, weight in enumerate(weights)]
+        sound = np.sum(partials, axis=0)
         at = np.arange(size) / size
         sound *= np.minimum(1, np.minimum(at, 1 - at) * 12)
-        return (0.3 * sound / np.abs(sound).max()).astype(np.float32)
+        result: Sound = (0.3 * sound / np.abs(sound).max()).astype(np.float32)
+        return result
 
     half = seconds / 2
     return np.concatenate(
@@ -91,7 +97,8 @@ def babble(seconds: float, level_db: float) -> Sound:
         one = spoken(line, 130 + 15 * index, ("gmw/en-US", "gmw/en", "gmw/de")[index % 3])
         total += np.resize(np.roll(np.concatenate([one, silence(0.2)]), 7919 * index), size)
     level = float(np.sqrt(np.mean(total**2)))
-    return (total * 10 ** (level_db / 20) / level).astype(np.float32)
+    result: Sound = (total * 10 ** (level_db / 20) / level).astype(np.float32)
+    return result
 
 
 def pcm(sound: Sound) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ async def ask(caller: Caller, house: House) -> None:
 
 
 @pytest.fixture
-async def talkative(open_house: OpenHouse) -> object:
+async def talkative(open_house: OpenHouse) -> AsyncIterator[House]:
     gateway, speaker = Gateway(default=LONG, pace_s=0.03), Speaker(takes_s=0.05)
     async with open_house(gateway=gateway, speaker=speaker) as opened:
         yield opened
@@ -175,7 +176,7 @@ def test_the_room_is_removed_at_once() -> None:
     house, microphone = spoken(LONG[:150]), Microphone()
     microphone.plays(pcm(house))
     step, delay = 480, round(0.15 * SPOKEN_RATE)
-    heard = np.concatenate([silence(0.15), house])[: house.size] * 0.5
+    heard = np.concatenate([silence(0.15), house])[: house.size] * np.float32(0.5)
     left = b"".join(
         microphone.hear(pcm(heard[at : at + step])) for at in range(0, heard.size, step)
     )

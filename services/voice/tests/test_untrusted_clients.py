@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import time
 from typing import Any
@@ -92,10 +93,9 @@ async def test_a_binary_message_is_an_error(house: House, call: Call) -> None:
 
 async def test_an_endless_message_ends_only_its_own_call(house: House, call: Call) -> None:
     async with call(house) as good, call(house) as bad:
-        with pytest.raises(ConnectionClosed):
+        with contextlib.suppress(ConnectionClosed):
             await bad.socket.send("x" * 3_000_000)
-            await asyncio.wait_for(bad.socket.wait_closed(), 5)
-            await bad.socket.send("x")
+        await asyncio.wait_for(bad.socket.wait_closed(), 5)
         await answered(good)
 
 
@@ -142,7 +142,7 @@ async def test_an_hour_of_silence_costs_no_memory_and_no_answer(house: House, ca
     async with call(house) as caller:
         hiss = pcm(noise(10, -60))
         before = 0
-        # A tenth of an hour, at the pace of the recogniser; the sizes below grow with any leak.
+        # Six minutes, as fast as they are read.
         for index in range(36):
             if index == 6:
                 before = memory_bytes()

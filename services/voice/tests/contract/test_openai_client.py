@@ -103,9 +103,12 @@ async def test_it_asks_in_text_calls_a_function_and_cancels(real_house: RealHous
                 ],
             }
         )
-        question = {"type": "input_text", "text": "How many?"}
         await connection.conversation.item.create(
-            item={"type": "message", "role": "user", "content": [question]}  # type: ignore[list-item]
+            item={
+                "type": "message",
+                "role": "user",
+                "content": [{"type": "input_text", "text": "How many?"}],
+            }
         )
         await connection.response.create()
         called = (await until(connection, "response.done"))[-1].response.output[0]
