@@ -30,6 +30,8 @@ from hearth_voice.turns import Figures
 LIMITS = Limits(message_bytes=2 * MAX_EVENT_BYTES, connections=64)
 _TRY_AGAIN, _POLICY = 1013, 1008
 _PAGE = Path(__file__).parent / "page"
+# Loaded with the microphone, not with the page.
+_NOT_PRELOADED = frozenset(["worklet.mjs"])
 _OPEN = frozenset(["/health", "/metrics"])
 
 
@@ -56,7 +58,7 @@ def make_app(
     )
     state.figures.metrics.watch("calls", "calls at this moment", lambda: state.calls)
     routes: Sequence[BaseRoute] = [
-        *(page_routes(_PAGE, {}, ()) if _PAGE.is_dir() else ()),
+        *page_routes(_PAGE, {}, _NOT_PRELOADED),
         Route("/health", _health),
         Route("/metrics", _metrics),
         Route("/status", _status),
