@@ -1,5 +1,6 @@
 """The talker's turns: from the recogniser's events to items of the conversation and answers."""
 
+import asyncio
 import re
 import time
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from hearth_voice.turns import TurnTimes
 
 _BEFORE = SAMPLE_RATE // 10
 """Samples before the detected start that may already be speech."""
+_PAUSE_S = 0.2
 # A sentence that ends like this goes on.
 _GOES_ON = re.compile(
     r"(\.\.\.|…|[,;:-])$|\b(and|or|but|so|because|if|that|the|a|an|of|to|in|with|for|um|uh|er|"
@@ -58,6 +60,9 @@ class Listening:
         self._committing: Turn | None = None
         """A turn that the client has ended, and the texts that belong to it."""
         self._manual: list[str] = []
+        self._paused_at = 0.0
+        self._ending: asyncio.Task[None] | None = None
+        """Ends a turn that sounds complete, unless its speaker goes on."""
         self._options: Options | None = None
         self._reports = True
         self._uncommitted = 0
@@ -98,6 +103,7 @@ class Listening:
 
     async def close(self) -> None:
         """End the recognition."""
+        self._go_on()
         await self._transcriber.close()
 
     async def changed(self) -> None:
@@ -128,8 +134,10 @@ class Listening:
                 await self._started(utterance, self._sample(event["at_s"]), event)
             case "early" if self._turn and self._turn.utterance == utterance:
                 await self._early(self._turn, event)
+            case "paused":
+                self._paused_at = time.monotonic()
             case "resumed":
-                self._answering.drop_speculation()
+                self._go_on()
             case "speech_ended" if self._turn and self._turn.utterance == utterance:
                 await self._stopped(self._turn, event)
             case "final" | "error":
@@ -146,7 +154,7 @@ class Listening:
         if event.get("cut") and self._turn:
             self._turn.utterance = utterance
             return
-        self._answering.drop_speculation()
+        self._go_on()
         turn = self._turn = Turn(self._user_item(), start, utterance)
         if not self._answering.is_audible or self._is_speech(turn):
             await self._confirm(turn)
@@ -174,8 +182,22 @@ class Listening:
         self._session.language = event.get("language") or self._session.language
         question = Item(turn.item.id, "message", "user", text, part="input_audio")
         self._answering.speculate(question)
-        if isinstance(self._session.turn_detection, SemanticVad) and is_complete(text):
-            await self._transcriber.flush(in_pause=True)
+        detection = self._session.turn_detection
+        if isinstance(detection, SemanticVad) and is_complete(text):
+            # The recogniser reports a pause after a part of the silence.
+            passed_s = time.monotonic() - self._paused_at + _PAUSE_S
+            left_s = max(0.0, detection.shortest_silence_ms / 1000 - passed_s)
+            self._ending = asyncio.create_task(self._end_soon(left_s))
+
+    async def _end_soon(self, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await self._transcriber.flush(in_pause=True)
+
+    def _go_on(self) -> None:
+        """Drop what was begun because the speaker paused."""
+        if self._ending:
+            self._ending.cancel()
+        self._answering.drop_speculation()
 
     async def _stopped(self, turn: Turn, event: dict[str, Any]) -> None:
         if event.get("cut"):

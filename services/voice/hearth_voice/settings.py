@@ -65,6 +65,11 @@ class SemanticVad(_Lenient):
         """The silence that ends a turn however it sounds."""
         return {"low": 4000, "high": 1200}.get(self.eagerness, 2000)
 
+    @property
+    def shortest_silence_ms(self) -> int:
+        """The silence that ends a turn which sounds complete."""
+        return {"low": 700, "high": 300}.get(self.eagerness, 450)
+
 
 TurnDetection = Annotated[ServerVad | SemanticVad, Field(discriminator="type")] | None
 

@@ -43,8 +43,10 @@ const handlers = {
     if (text) line(item, "you").textContent = text;
   },
   words: ({ item, text }) => line(item, "house").append(text),
+  heard: ({ item, text }) => {
+    line(item, "house").textContent = text;
+  },
   sound: ({ item, samples }) => sound?.play(item, samples),
-  answered: () => {},
   turn: (turn) => view.add(turn),
   problem: (text) => show(page.dataset.state, text, true),
   ended: (reason) => end("failed", reason),

@@ -11,7 +11,6 @@ export class RealtimeCall {
   #socket;
   #report;
   #reason = "";
-  #current = null;
 
   constructor(socket, report) {
     this.#socket = socket;
@@ -31,6 +30,8 @@ export class RealtimeCall {
   heard(item, ms) {
     const end = Math.max(0, Math.floor(ms));
     this.#send({ type: "conversation.item.truncate", item_id: item, content_index: 0, audio_end_ms: end });
+    // Its words are then those that were heard.
+    this.#send({ type: "conversation.item.retrieve", item_id: item });
   }
 
   /** End the call. */
@@ -54,10 +55,11 @@ export class RealtimeCall {
       case "conversation.item.input_audio_transcription.failed":
         return this.#report("problem", event.error.message);
       case "response.output_audio_transcript.delta":
-        this.#current = event.item_id;
         return this.#report("words", { item: event.item_id, text: event.delta });
       case "response.output_audio.delta":
         return this.#report("sound", { item: event.item_id, samples: toSamples(event.delta) });
+      case "conversation.item.retrieved":
+        return this.#report("heard", { item: event.item.id, text: event.item.content[0]?.transcript ?? "" });
       case "response.done":
         return this.#done(event.response);
       case "hearth.turn":
@@ -72,7 +74,6 @@ export class RealtimeCall {
 
   #done(response) {
     if (response.status === "failed") this.#report("problem", response.status_details.error.message);
-    this.#report("answered", this.#current);
   }
 }
 
