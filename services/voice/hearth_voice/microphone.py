@@ -34,6 +34,11 @@ _ALIKE = 0.4
 """Other speech, also with a similar pitch, is less alike."""
 _EVERY = 2
 """Frames between two comparisons."""
+_SURE, _HELD = 10, 300
+"""After so many comparisons in a row, the house is taken to be heard for so many frames.
+
+A cough hides it for a moment, and must not let it through.
+"""
 
 
 class Microphone:
@@ -45,7 +50,7 @@ class Microphone:
         self._rest = bytearray()
         self._active_until = 0.0
         self._seen, self._played = _Past(_SEEN), _Past(_SEARCHED)
-        self._frames = 0
+        self._frames = self._alike = self._held_until = 0
         self._hears_house = False
 
     def plays(self, sound: bytes) -> None:
@@ -85,7 +90,11 @@ class Microphone:
         self._played.add(played)
         self._frames += 1
         if self._frames % _EVERY == 0:
-            self._hears_house = likeness(self._seen.samples, self._played.samples) >= _ALIKE
+            is_alike = likeness(self._seen.samples, self._played.samples) >= _ALIKE
+            self._alike = self._alike + 1 if is_alike else 0
+            if self._alike >= _SURE:
+                self._held_until = self._frames + _HELD
+            self._hears_house = is_alike or self._frames < self._held_until
         raw = bytearray(frame)
         canceller.process_reverse_stream(AudioFrame(played, SAMPLE_RATE, 1, _FRAME))
         canceller.process_stream(AudioFrame(frame, SAMPLE_RATE, 1, _FRAME))
