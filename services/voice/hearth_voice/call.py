@@ -57,7 +57,11 @@ class Line:
         try:
             async with asyncio.timeout(_WRITE_S), self._lock:
                 await self._socket.send_text(text)
-        except (TimeoutError, WebSocketDisconnect, RuntimeError):
+        except TimeoutError:
+            # The call ends with it, and so does all work for it.
+            await self.close(_INTERNAL)
+            raise NotReading from None
+        except (WebSocketDisconnect, RuntimeError):
             raise NotReading from None
 
     async def close(self, code: int) -> None:

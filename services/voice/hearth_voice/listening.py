@@ -18,6 +18,8 @@ from hearth_voice.turns import TurnTimes
 _BEFORE = SAMPLE_RATE // 10
 """Samples before the detected start that may already be speech."""
 _PAUSE_S = 0.2
+_SURE_CHARACTERS = 12
+"""The language of a shorter text, such as "Okay.", is often taken for another one."""
 # A sentence that ends like this goes on.
 _GOES_ON = re.compile(
     r"(\.\.\.|…|[,;:-])$|\b(and|or|but|so|because|if|that|the|a|an|of|to|in|with|for|um|uh|er|"
@@ -140,6 +142,10 @@ class Listening:
                 self._go_on()
             case "speech_ended" if self._turn and self._turn.utterance == utterance:
                 await self._stopped(self._turn, event)
+            case "error" if not utterance:
+                found = event["error"]
+                error = ServiceError(str(found.get("message")), code=found.get("code"))
+                await self._session.send_error(error)
             case "final" | "error":
                 await self._final(utterance, event)
             case "flushed":
@@ -179,7 +185,7 @@ class Listening:
         text = _joined([*turn.texts, event["text"]])
         if not text:
             return
-        self._session.language = event.get("language") or self._session.language
+        self._take_language(text, event.get("language"))
         question = Item(turn.item.id, "message", "user", text, part="input_audio")
         self._answering.speculate(question)
         detection = self._session.turn_detection
@@ -188,6 +194,11 @@ class Listening:
             passed_s = time.monotonic() - self._paused_at + _PAUSE_S
             left_s = max(0.0, detection.shortest_silence_ms / 1000 - passed_s)
             self._ending = asyncio.create_task(self._end_soon(left_s))
+
+    def _take_language(self, text: str, language: str | None) -> None:
+        """Note the language, unless the text is too short to be sure of it."""
+        if language and (len(text) >= _SURE_CHARACTERS or not self._session.language):
+            self._session.language = language
 
     async def _end_soon(self, after_s: float) -> None:
         await asyncio.sleep(after_s)
@@ -254,7 +265,7 @@ class Listening:
         turn.times.final = time.monotonic()
         session, item = self._session, turn.item
         item.text = _joined(turn.texts)
-        session.language = turn.language or session.language
+        self._take_language(item.text, turn.language)
         if session.settings.audio.input.transcription:
             seconds = max(0.0, event.get("end_s", 0.0) - event.get("start_s", 0.0))
             await session.send(

@@ -187,6 +187,26 @@ async def test_the_voice_follows_the_language(open_house: OpenHouse, call: Call)
         assert done["response"]["audio"]["output"]["voice"] == "ef_dora"
 
 
+async def test_a_word_does_not_change_the_language(open_house: OpenHouse, call: Call) -> None:
+    recogniser = Recogniser(texts=["What time is dinner?", "Sí."])
+    async with open_house(recogniser) as house, call(house) as caller:
+        caller.talk()
+        for count in (1, 2):
+            caller.say(spoken(QUESTION))
+            await caller.event("response.done", count=count)
+            recogniser.language = "es"
+            await asyncio.sleep(caller.sound().size / SPOKEN_RATE if count == 1 else 0)
+        assert house.speaker.voices[-1] == "af_heart"
+
+
+async def test_a_language_that_does_not_exist_is_reported(house: House, call: Call) -> None:
+    async with call(house) as caller:
+        transcription = {"model": "whisper-1", "language": "klingon"}
+        await caller.configure(audio={"input": {"transcription": transcription}})
+        caller.talk()
+        assert "klingon" in (await caller.event("error"))["error"]["message"]
+
+
 async def test_a_function_is_called_while_a_word_is_said(house: House, call: Call) -> None:
     tool = {"name": "look_up", "arguments": '{"what": "tea"}'}
     house.gateway.answers = [["Let me look.", tool], "There is tea."]

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import time
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -13,10 +14,32 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hearth_kokoro.synthesis.playback import Playback
+from hearth_kokoro.synthesis.synthesizer import Segment
+from hearth_kokoro.synthesis.text_buffer import TextBuffer
+from hearth_kokoro.voices import Voice
+from hearth_voice import call as call_module
+
 from .conftest import Call, Caller, House, OpenHouse
+from .parts import Gateway, Speaker
 from .sounds import noise, pcm, silence, spoken
 
 QUESTION = "What time is dinner today?"
+
+
+class Endless(Speaker):
+    """Speaks much more than a socket holds."""
+
+    async def speak(
+        self, buffer: TextBuffer, voice: Voice, speed: float, playback: Playback | None = None
+    ) -> AsyncGenerator[Segment, None]:
+        self.active += 1
+        try:
+            for index in range(200):
+                await asyncio.sleep(0)
+                yield Segment(index, "word ", silence(2))
+        finally:
+            self.active -= 1
 
 
 def append(sound: bytes) -> dict[str, Any]:
@@ -243,6 +266,20 @@ async def test_a_page_of_another_site_may_not_call(house: House) -> None:
     with pytest.raises(InvalidStatus) as refused:
         await connect(address, proxy=None, origin="https://evil.example")  # type: ignore[arg-type]
     assert refused.value.response.status_code == 403
+
+
+async def test_a_client_that_does_not_read_is_left(
+    open_house: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_module, "_WRITE_S", 0.3)
+    gateway = Gateway(default="One, two, three, and so on. " * 300, pace_s=0.0)
+    async with open_house(gateway=gateway, speaker=Endless(takes_s=0.0)) as house:
+        address = house.url.replace("http", "ws", 1) + "/v1/realtime"
+        async with connect(address, proxy=None, max_queue=1, close_timeout=1) as socket:
+            await socket.send(json.dumps({"type": "response.create"}))
+            await house.until(lambda: house.speaker.active == 1)
+            await house.until(lambda: house.state.calls == 0, 20)
+            await house.until(lambda: not house.working)
 
 
 async def test_figures_have_no_words(house: House, call: Call) -> None:
