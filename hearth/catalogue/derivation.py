@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
-from hearth.catalogue import house, naming, rules_agents, rules_models, schema
+from hearth.catalogue import house, naming, rules_agents, rules_models, rules_net, schema
 from hearth.catalogue.records import Catalogue
 from hearth.catalogue.values import ANY
 
@@ -66,7 +66,7 @@ def derive(
     serving = {name: part for name, part in parts.items() if part.serves}
     flows = _flows(services, metrics, serving)
     owners: list[house.Service | house.Part] = [*services.values(), *parts.values()]
-    sites = tuple(site for owner in owners for site in owner.sites)
+    sites = _shared(site for owner in owners for site in owner.sites)
     parts |= {
         name: replace(part, health_url=f"dns://{machine.resolver_address}/{sites[0].fqdn}")
         for name, part in parts.items()
@@ -408,6 +408,19 @@ def _sites(
         )
         for label, site in record.publish.items()
     )
+
+
+def _shared(sites: Iterable[house.Site]) -> tuple[house.Site, ...]:
+    """Return each name once, with the sites of others that share it."""
+    found: dict[str, list[house.Site]] = {}
+    for site in sites:
+        found.setdefault(site.fqdn, []).append(site)
+    # The one that has more than paths is the site.
+    more = {
+        fqdn: sorted(same, key=lambda site: not any(getattr(site, n) for n in rules_net.NOT_SHARED))
+        for fqdn, same in found.items()
+    }
+    return tuple(replace(first, shared=tuple(others)) for first, *others in more.values())
 
 
 def _checks_keys(record: schema.PartRecord) -> bool:

@@ -40,7 +40,8 @@ class Site(schema.PublishRecord):
     """One name on the LAN; `upstream` (host:port) answers it.
 
     A `plain` one answers without HTTPS as well, and at the machine's bare address. `routed` has the
-    URL that answers each path instead. A program that `checks_keys` gets them.
+    URL that answers each path instead. A program that `checks_keys` gets them. `shared` are the
+    sites of other services with the same name; each answers its own paths.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Site(schema.PublishRecord):
     upstream_url: str | None
     checks_keys: bool = False
     routed: Mapping[str, str] = field(default_factory=dict)
+    shared: tuple[Site, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

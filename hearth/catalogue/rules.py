@@ -132,7 +132,6 @@ def _uses_of_owner(
         yield ("secret", secret), (*key, "secrets", secret), f"{name}.secrets {secret}", text
     for label, site in record.publish.items():
         place, text = (*key, "publish", label), f"{name}.publish {label}"
-        yield ("site", label), place, text, another(f"{label}2")
         if site.plain:
             text += ".plain: the machine's address"
             yield "plain", (*place, "plain"), text, "leave plain out here"
@@ -382,6 +381,7 @@ RULES: tuple[Callable[[Catalogue], Iterator[Finding]], ...] = (
     *(names, unique, one_machine, references, needs, uses, cycles, fields),
     *(memory, secrets, versions),
     *(rules_net.ranges, rules_net.addresses, rules_net.anywhere, rules_net.sites),
+    rules_net.shared_names,
     *(rules_models.providers, rules_models.models, rules_models.handed_in),
     *(rules_agents.aliases, rules_agents.specialists, rules_agents.tools, rules_agents.verbs),
     *(rules_models.aliases, rules_models.routes, rules_models.own_keys, rules_models.opened),

@@ -15,6 +15,8 @@ from hearth.catalogue.values import ANY
 _NARROWEST = 28
 # What would let pages of the internet reach the house, or its secrets the internet.
 _NOT_ANYWHERE = ("needs", "secrets", "publish", "publish_tcp", "scrapes")
+NOT_SHARED = ("title", "uploads", "open", "closed", "user_files", "policy", "plain")
+"""What only one of the records that share a name may have: it is then the site's."""
 # Private ranges that few routers hand out.
 _RANGES = ("10.140.30.0/24", "172.29.30.0/24")
 
@@ -130,6 +132,49 @@ def sites(catalogue: Catalogue) -> Iterator[Finding]:
                 if site.auth != "own" and getattr(site, field):
                     why = f"is for auth: own, and the auth of {label} is {site.auth}"
                     yield (*key, field), f"{owner[1]}.publish {label}.{field} {why}; remove it"
+
+
+def shared_names(catalogue: Catalogue) -> Iterator[Finding]:
+    """Records share a name on the LAN only by paths of their own, each for callers with a key."""
+    owners: dict[str, list[tuple[Key, schema.PublishRecord]]] = {}
+    for owner, record in catalogue.owners():
+        if isinstance(record, schema.ServiceRecord) and not record.present:
+            continue
+        for label, site in record.publish.items():
+            key: Key = (*owner, "publish", label)
+            for first, other in owners.setdefault(label, []):
+                yield from _sharing(catalogue, (key, site), (first, other))
+            owners[label].append((key, site))
+
+
+def _sharing(
+    catalogue: Catalogue,
+    one: tuple[Key, schema.PublishRecord],
+    first: tuple[Key, schema.PublishRecord],
+) -> Iterator[Finding]:
+    (key, site), (place, other) = one, first
+    text = f"{key[1]}.publish {key[-1]}"
+    also = f"is also {place[1]}'s ({catalogue.at(*place)})"
+    if not (site.paths and other.paths):
+        yield key, f"{text} {also}; {another(f'{key[-1]}2')}"
+        return
+    if site.auth != "key" or other.auth != "key":
+        yield key, f"{text} {also}; only names with auth: key are shared; {another(f'{key[-1]}2')}"
+    both = [any(getattr(record, name) for name in NOT_SHARED) for record in (site, other)]
+    if all(both):
+        yield key, f"{text} {also}; only one of them may have {', '.join(NOT_SHARED)}"
+    for path in site.paths:
+        if twice := next((known for known in other.paths if _overlap(path, known)), None):
+            yield (*key, "paths"), f"{text}.paths {path} {also} as {twice}; keep it at one of them"
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Return whether some path matches both patterns; the reverse proxy ignores case."""
+    first, second = one.lower(), other.lower()
+    if "*" in first or "*" in second:
+        starts = first.partition("*")[0], second.partition("*")[0]
+        return starts[0].startswith(starts[1]) or starts[1].startswith(starts[0])
+    return first == second
 
 
 def _routes(

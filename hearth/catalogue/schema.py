@@ -143,6 +143,7 @@ Offer = Literal[
     "speech_stream",
     "transcription",
     "loaded_models",
+    "calls",
     "fetch",
     "search",
 ]

@@ -18,6 +18,7 @@ _COMMANDS = {
     "verify": "verify:verify_house",
     "receipt": "receipt:app",
     "agents": "agents:give_task",
+    "talk": "talk:ask_by_voice",
     "status": "status:show_status",
     "doctor": "doctor:examine_house",
     "support": "doctor:pack_support",

@@ -154,6 +154,7 @@ def chat_settings(
     fixed = {
         **FIXED,
         **_place(service, options),
+        **_calls(house, service),
         "OPENAI_API_BASE_URLS": ";".join(url for url, _ in connections),
         "OPENAI_API_CONFIGS": json.dumps(configs),
     }
@@ -328,6 +329,35 @@ def _speech(house: House, service: Service) -> dict[str, str]:
         "AUDIO_TTS_OPENAI_API_BASE_URL": f"{speaker.url}/v1",
         # The link is the authentication; Open WebUI requires a value.
         "AUDIO_TTS_OPENAI_API_KEY": "none",
+    }
+
+
+# The bridge's own text sends each question to the chat, and a caller hears nothing until all of
+# its answer is there.
+_CALL_PROMPT = """\
+You talk with a person in their house, by voice. Answer at once and by yourself, in one to three \
+short spoken sentences, in the person's language: no lists, no headings, no Markdown, no emoji. If \
+a word makes no sense, it was probably misheard: ask briefly.
+Call generate_chat_completion only for what you cannot do here: documents and pictures of this \
+chat, tools and programs, the agent team, and tasks of several steps. Say a few words first, such \
+as "Let me look.", and then call it. When its result arrives, tell the person what matters of it. \
+Never say that you are about to do something that you have not started."""
+
+
+def _calls(house: House, service: Service) -> dict[str, str]:
+    """Return the settings of the call button, where a service answers calls."""
+    server = _needed(house, service, "calls")
+    if server is None:
+        return {}
+    return {
+        "AUDIO_REALTIME_ENABLED": "True",
+        "AUDIO_REALTIME_OPENAI_API_BASE_URL": f"{server.url}/v1",
+        # The link is the authentication; Open WebUI requires a value.
+        "AUDIO_REALTIME_OPENAI_API_KEY": "none",
+        "AUDIO_REALTIME_MODEL": "voice",
+        "AUDIO_REALTIME_VOICE": "af_heart",
+        "AUDIO_REALTIME_TRANSCRIPTION_MODEL": "whisper-1",
+        "REALTIME_CALL_PROMPT_TEMPLATE": _CALL_PROMPT,
     }
 
 

@@ -20,7 +20,14 @@ def login_config(house: House) -> dict[str, Any]:
             name: {"services": [] if consumer.inside else list(consumer.services)}
             for name, consumer in house.consumers.items()
         },
-        "sites": {s.fqdn: {"service": s.service, "auth": s.auth} for s in house.sites},
+        "sites": {
+            s.fqdn: {
+                "service": s.service,
+                "auth": s.auth,
+                **({"shared": [one.service for one in s.shared]} if s.shared else {}),
+            }
+            for s in house.sites
+        },
     }
 
 

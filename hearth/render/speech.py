@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hearth.catalogue.house import Service
+from hearth.catalogue.house import House, Service
 from hearth.render.units import UnitError
 
 PROGRAMS = "/opt/hearth"
@@ -114,6 +114,39 @@ def kokoro(service: Service, accelerator: str) -> dict[str, Any]:
         for program, names in together.items()
     }
     return _program(service, "kokoro", cuda, files, arguments, environment, exceptions)
+
+
+def voice_config(house: House, service: Service, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the voice server.
+
+    Args:
+        house: The house.
+        service: The voice server.
+        options: The role's variables without their prefix: alias, voices, instructions, calls.
+
+    Raises:
+        UnitError: The alias does not exist, or there are no voices.
+    """
+    alias, voices = options["alias"], options["voices"]
+    if alias not in house.aliases:
+        known = ", ".join(sorted(house.aliases))
+        raise UnitError(f"voice_alias: there is no alias {alias}; write one of {known}")
+    if not voices:
+        raise UnitError("voice_voices: has no voice; write e.g. {en: af_heart}")
+    needed = [house.services[name] for name in service.needs]
+
+    def url(offer: str) -> str:
+        return next(one.url for one in needed if offer in one.offers)
+
+    config = {
+        "litellm": url("models"),
+        "whisper": url("transcription"),
+        "kokoro": url("speech_stream"),
+        "model": alias,
+        "voices": dict(voices),
+        "calls": options["calls"],
+    }
+    return config | ({"instructions": text} if (text := options["instructions"]) else {})
 
 
 def _options(option: str, values: Iterable[str]) -> list[str]:

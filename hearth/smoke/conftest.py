@@ -58,6 +58,7 @@ ROWS: Mapping[str, list[Any]] = {
     "chat": offering("chat"),
     "listener": offering("transcription"),
     "team": offering("agents"),
+    "answerer": offering("calls"),
     "pipes": [service for service in LOCAL if "pipelines" in service.offers],
     "transcriber": [alias for alias in OFFERED if alias.kind == "transcribe"],
     "egress": list(HOUSE.egress),

@@ -88,6 +88,16 @@ def agents_config(
     return agents.agents_config(house, from_vars(Service, service), digests, measured)
 
 
+def voice_config(
+    house: House, service: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the configuration of the voice server; an error is one line."""
+    try:
+        return speech.voice_config(house, from_vars(Service, service), options)
+    except UnitError as error:
+        raise AnsibleFilterError(str(error)) from error
+
+
 def own_agents(root: str) -> dict[str, dict[str, Any]]:
     """Return people's own agents as files of a program: the name of each, and its source."""
     return {
@@ -248,6 +258,7 @@ class FilterModule:
             health_config,
             prometheus_config,
             trust_config,
+            voice_config,
             agents.broker_config,
             agents.search_credentials,
             files.consumer_secrets,

@@ -116,7 +116,8 @@ def _by_key(state: LoginState, request: EdgeRequest) -> Verdict:
     # and one program's old key must not lock out another program on the same address.
     if consumer is None:
         return _wrong_key(state, request)
-    service, opened = state.config.sites[request.host].service, state.config.consumers[consumer]
+    site, opened = state.config.sites[request.host], state.config.consumers[consumer]
+    service = request.service if request.service in site.shared else site.service
     if not opened:
         return Verdict(403, consumer, reason=f"the key of {consumer} is for use inside the house")
     if service not in opened:

@@ -17,10 +17,14 @@ class LoginError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One published name: its service, and how its clients authenticate."""
+    """One published name: its service, and how its clients authenticate.
+
+    `shared` are other services that answer some of its paths.
+    """
 
     service: str
     auth: str
+    shared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +70,15 @@ def _sites(raw: object, where: str) -> Mapping[str, Site]:
     found: dict[str, Site] = {}
     for fqdn, record in _mapping(raw, where).items():
         record = _mapping(record, f"{where}.{fqdn}")
-        _only(record, ("service", "auth"), f"{where}.{fqdn}")
+        _only(record, ("service", "auth", "shared"), f"{where}.{fqdn}")
         auth = _text(record.get("auth"), f"{where}.{fqdn}.auth")
         if auth not in AUTHS:
             raise LoginError(f"{where}.{fqdn}.auth: {auth!r} is unknown; write {_either(AUTHS)}")
-        site = Site(_text(record.get("service"), f"{where}.{fqdn}.service"), auth)
+        shared = record.get("shared", [])
+        if not isinstance(shared, list) or not all(isinstance(one, str) for one in shared):
+            raise LoginError(f"{where}.{fqdn}.shared: must be a list of service names")
+        service = _text(record.get("service"), f"{where}.{fqdn}.service")
+        site = Site(service, auth, frozenset(shared))
         if found.setdefault(fqdn.lower(), site) is not site:
             raise LoginError(f"{where}.{fqdn}: is a duplicate; remove one")
     return MappingProxyType(found)

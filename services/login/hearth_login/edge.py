@@ -32,6 +32,8 @@ class EdgeRequest:
     origin: str
     fetch_site: str
     fetch_mode: str
+    service: str = ""
+    """The service that answers this path of a shared name; Caddy alone sets it."""
 
     @property
     def navigates(self) -> bool:
@@ -74,6 +76,7 @@ def read_request(request: Request) -> EdgeRequest:
         origin=_one(request, "origin"),
         fetch_site=_one(request, "sec-fetch-site"),
         fetch_mode=_one(request, "sec-fetch-mode"),
+        service=request.query_params.get("service", ""),
     )
 
 

@@ -30,7 +30,7 @@ CONFIG = {
         "chat": {"services": []},
     },
     "sites": {
-        "llm.lan": {"service": "litellm", "auth": "key"},
+        "llm.lan": {"service": "litellm", "auth": "key", "shared": ["kokoro"]},
         "home.lan": {"service": "caddy", "auth": "house"},
         "status.lan": {"service": "prometheus", "auth": "house"},
         "chat.lan": {"service": "open_webui", "auth": "own"},
@@ -63,6 +63,7 @@ class LoginClient:
         client: str = "10.0.0.7",
         method: str = "GET",
         uri: str = "/",
+        query: str = "",
         **more: str,
     ) -> httpx.Response:
         headers = self._caddy(host, client) | {
@@ -72,7 +73,7 @@ class LoginClient:
         }
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
-        return await self.client.get("/check", headers=headers)
+        return await self.client.get(f"/check{query}", headers=headers)
 
     async def page(
         self, host: str = "home.lan", query: str = "", *, client: str = "10.0.0.7", **more: str

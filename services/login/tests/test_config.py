@@ -13,7 +13,7 @@ from hearth_login.credentials import load_credentials
 
 def test_configuration_is_read(config: Config) -> None:
     assert config.domain == "lan"
-    assert config.sites["llm.lan"] == Site("litellm", "key")
+    assert config.sites["llm.lan"] == Site("litellm", "key", frozenset({"kokoro"}))
     assert config.consumers["agents"] == {"litellm", "kokoro"}
 
 

@@ -45,6 +45,18 @@ async def test_correct_key_for_another_service_is_403(login: Any) -> None:
     assert answer.json()["error"]["message"] == "status may not use litellm"
 
 
+async def test_a_path_of_a_shared_name_needs_the_key_of_its_service(login: Any) -> None:
+    both = "agents-key-" + "0123456789" * 3
+    assert (await login.check(key=both, query="?service=kokoro")).status_code == 204
+    answer = await login.check(key=KEY, query="?service=kokoro")
+    assert answer.json()["error"]["message"] == "webui may not use kokoro"
+    # No client sets it; and what does not share this name opens nothing.
+    for query in ("?service=prometheus", "?service=", "?service=kokoro2"):
+        assert (await login.check(key=KEY, query=query)).status_code == 204
+    uri = "/v1/models?service=kokoro"
+    assert (await login.check(key=KEY, uri=uri)).status_code == 204
+
+
 @pytest.mark.parametrize("host", ["llm.lan", "home.lan"])
 async def test_a_service_of_the_house_gets_403_everywhere(login: Any, host: str) -> None:
     answer = await login.check(host, key="chat-key-" + "0123456789" * 3)

@@ -45,7 +45,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_page_has_tests_of_its_modules() -> None:
     tried = {test.relative_to(SERVICES).parts[0] for test in TESTS}
     pages = {page.relative_to(SERVICES).parts[0] for page in PAGES}
-    assert pages == {"health", "kokoro", "trust", "whisper"}
+    assert pages == {"health", "kokoro", "trust", "voice", "whisper"}
     assert tried == {*pages, "serving"}
 
 

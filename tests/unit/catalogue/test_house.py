@@ -243,7 +243,7 @@ def test_keys_of_services_open_nothing_from_the_lan(house: House) -> None:
 def test_the_tests_own_key_opens_what_is_published_and_no_part(
     inventory: Path, house: House
 ) -> None:
-    shipped = ("litellm", "kokoro", "kokoro_gpu", "kokoro_fastapi", "whisper", "agents")
+    shipped = ("litellm", "kokoro", "kokoro_gpu", "kokoro_fastapi", "whisper", "agents", "voice")
     assert house.consumers["hearth_verify"].services == shipped
     assert "broker" in house.parts
     (inventory / "local").mkdir()
@@ -269,6 +269,7 @@ def test_without_keys_every_alias_is_served_at_home_and_nothing_goes_out(house: 
         "reasoning": ("qwen3.5",),
         "orchestrator": ("qwen3.5",),
         "haiku": (),
+        "voice": ("qwen3.5:4b", "qwen2.5-coder:1.5b"),
         "vision": ("qwen3-vl",),
         "embed": ("nomic-embed-text",),
         "transcribe": ("large-v3-turbo", "small", "base", "tiny"),
@@ -324,6 +325,7 @@ def test_every_secret_of_the_house_has_a_name(house: House) -> None:
         "consumer_open_webui": "random",
         "consumer_pipelines": "random",
         "consumer_agents": "random",
+        "consumer_voice": "random",
         "consumer_hearth_verify": "random",
         "openrouter_api_key": "given",
         "anthropic_api_key": "given",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,14 @@ import yaml
 
 from hearth.catalogue import House, derive, load
 from hearth.render.chat_ui import DEFAULTS, FIXED, ChatConfigError, chat_settings, known_names
+from hearth.render.speech import voice_config
+from hearth.render.units import UnitError
 from tests.agents_house import WITHOUT, agents_house
 
 ROOT = Path(__file__).parents[3]
+sys.path.insert(0, str(ROOT / "services/voice"))
+from hearth_voice.config import Config  # noqa: E402 - the server is no part of the project's path
+
 OPTIONS: dict[str, Any] = {
     "admin_email": "admin@house.lan",
     "admin_name": "Admin",
@@ -64,6 +71,41 @@ def test_the_agents_are_offered_and_told_chat_and_name_and_nothing_else(house: H
     assert configs[str(number)] == {"headers": sent}
     # It would tell every server, the cloud's too, who is asking.
     assert "ENABLE_FORWARD_USER_INFO_HEADERS" not in config["environment"]
+
+
+def test_the_call_button_is_there_with_a_service_that_answers_calls(
+    house: House, tmp_path: Path
+) -> None:
+    config = configuration(house)
+    assert not [name for name in config["environment"] if "REALTIME" in name]
+    overlay = tmp_path / "inventory"
+    shutil.copytree(ROOT / "inventory", overlay, ignore=shutil.ignore_patterns("local"))
+    (overlay / "local").mkdir()
+    (overlay / "local/services.yml").write_text("services: {voice: {enabled: true}}\n")
+    with_calls = derive(load(overlay))
+    environment = configuration(with_calls)["environment"]
+    assert environment["AUDIO_REALTIME_ENABLED"] == "True"
+    voice = with_calls.services["voice"]
+    assert environment["AUDIO_REALTIME_OPENAI_API_BASE_URL"] == f"{voice.url}/v1"
+    assert "generate_chat_completion" in environment["REALTIME_CALL_PROMPT_TEMPLATE"]
+    assert set(environment) <= known_names() | {"ANONYMIZED_TELEMETRY", "HF_HUB_OFFLINE"}
+    # One name, two services, and each is called at its own paths only.
+    llm = next(site for site in with_calls.sites if site.name == "llm")
+    assert [(one.service, one.paths) for one in llm.shared] == [("voice", ("/v1/realtime",))]
+    assert len({site.fqdn for site in with_calls.sites}) == len(with_calls.sites)
+    # And the server can be configured from the same house.
+    written = voice_config(
+        with_calls,
+        voice,
+        {"alias": "voice", "voices": {"en": "af_heart"}, "instructions": "", "calls": 4},
+    )
+    assert Config.model_validate(written).kokoro == with_calls.services["kokoro"].url
+    with pytest.raises(UnitError, match="voice_alias: there is no alias nobody"):
+        voice_config(
+            with_calls,
+            voice,
+            {"alias": "nobody", "voices": {"en": "x"}, "instructions": "", "calls": 4},
+        )
 
 
 def test_the_houses_tools_are_for_admins_of_the_chat(house: House) -> None:

@@ -258,6 +258,7 @@ def test_every_program_of_the_house_has_its_unit(units: list[Path]) -> None:
         "open-webui",
         "pipelines",
         "prometheus",
+        "voice",
         "whisper",
     ]
 

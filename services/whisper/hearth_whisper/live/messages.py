@@ -38,6 +38,8 @@ class StartMessage(BaseModel):
     partials: bool = True
     words: bool = False
     """Send each word's times in the final, which makes it a little later."""
+    early: bool = False
+    """Send the text that was recognised in a pause, before the utterance is known to be over."""
 
     @field_validator("language")
     @classmethod
@@ -59,6 +61,8 @@ class ControlMessage(BaseModel):
     """`flush` requests the text until now; `end` also ends the stream."""
 
     type: Literal["flush", "end"]
+    in_pause: bool = False
+    """Flush only in a pause: speech that has just resumed goes on."""
 
 
 Message = bytes | StartMessage | ControlMessage

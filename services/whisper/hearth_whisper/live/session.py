@@ -92,10 +92,12 @@ class LiveSession:
             self._buffer.discard(current.audio_start if current else self._processed - 2 * PRE_ROLL)
             await asyncio.sleep(0)
 
-    async def flush(self, then: str = "") -> None:
-        """End the open utterance; an event of type `then` follows its final."""
+    async def flush(self, then: str = "", *, in_pause: bool = False) -> None:
+        """End the open utterance, or only one that is `in_pause`; `then` follows its final."""
         if self._complete_frames:
             await self._process(self._complete_frames)
+        if in_pause and not (self._current and self._current.final):
+            return
         for event in self._endpointer.flush(self._buffer.end):
             await self._handle(event)
         if then:
@@ -142,8 +144,12 @@ class LiveSession:
             return
         elif isinstance(event, SpeechPaused):
             self._start_final(self._current, event.audio_end)
+            if self._start.early:
+                await self._send(self._current.paused_event(event.speech_end))
         elif isinstance(event, SpeechResumed):
             self._cancel_final(self._current)
+            if self._start.early:
+                await self._send(self._current.resumed_event())
         elif isinstance(event, SpeechEnded):
             utterance, self._current = self._current, None
             await self._end(utterance, event)
@@ -222,8 +228,8 @@ class PartialResults:
             self._run(self._recognise(utterance, end, audio))
 
     def announce(self, utterance: Utterance, final: FinalTask) -> None:
-        """Send the text of a final as a partial result, if speech may still resume."""
-        if self._start.partials:
+        """Send the text of a final as a partial or early result, if speech may still resume."""
+        if self._start.partials or self._start.early:
             self._run(self._announce(utterance, final))
 
     async def close(self) -> None:
@@ -253,11 +259,12 @@ class PartialResults:
         finally:
             self._busy = False
         if partial and not utterance.is_final:
-            await self._send(utterance.partial_event(partial.text, end))
+            await self._send(utterance.partial_event(partial, end))
 
     async def _announce(self, utterance: Utterance, final: FinalTask) -> None:
         await asyncio.wait({final.task})
         # Once speech has ended, the final event follows at once.
         if utterance.final is final and not utterance.speech_end and not final.failed:
-            text = final.task.result().text
-            await self._send(utterance.partial_event(text, utterance.audio_end))
+            transcript = final.task.result()
+            event = utterance.early_event if self._start.early else utterance.partial_event
+            await self._send(event(transcript, utterance.audio_end))

@@ -136,9 +136,22 @@ class Utterance:
         event = {"type": "speech_ended", "at_s": at_s, "utterance": self.number}
         return {**event, "cut": True} if cut else event
 
-    def partial_event(self, partial: str, end: int) -> dict[str, Any]:
+    def paused_event(self, speech_end: int) -> dict[str, Any]:
+        """Return the event for a short silence, in which the text is recognised."""
+        return {"type": "paused", "at_s": _seconds(speech_end), "utterance": self.number}
+
+    def resumed_event(self) -> dict[str, Any]:
+        """Return the event for speech that goes on: an early text is not valid any more."""
+        return {"type": "resumed", "utterance": self.number}
+
+    def early_event(self, transcript: Transcript, end: int) -> dict[str, Any]:
+        """Return the event for the text at a pause: the final's, unless speech resumes."""
+        event = self._text_event("early", transcript.text, end)
+        return {**event, "language": transcript.language}
+
+    def partial_event(self, partial: Transcript, end: int) -> dict[str, Any]:
         """Return the event for a partial result until the position `end`."""
-        text, stable = self.prefix.update(partial)
+        text, stable = self.prefix.update(partial.text)
         return {**self._text_event("partial", text, end), "stable": stable}
 
     def final_event(self, transcript: Transcript, latency_s: float) -> dict[str, Any]:

@@ -211,7 +211,8 @@ class _StreamConnection:
             if isinstance(message, bytes):
                 await session.add_audio(pcm.read(message))
             elif isinstance(message, ControlMessage):
-                await session.flush("flushed" if message.type == "flush" else "done")
+                then = "flushed" if message.type == "flush" else "done"
+                await session.flush(then, in_pause=message.in_pause and then == "flushed")
                 if message.type == "end":
                     return
 

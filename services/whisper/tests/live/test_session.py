@@ -109,6 +109,49 @@ async def test_resumed_speech_cancels_the_final(start_session: StartSession) -> 
     assert scheduler.finals[1].samples.size > first.samples.size + SAMPLE_RATE
 
 
+async def test_an_early_text_is_sent_in_the_pause(start_session: StartSession) -> None:
+    scheduler = ScriptedScheduler()
+    one = start_session(scheduler, partials=False, early=True)
+    await one.send_audio(speech(1))
+    await one.send_audio(silence(0.26))
+    assert one.kinds == ["speech_started", "paused"]
+    assert one.events[-1]["at_s"] == pytest.approx(1.0, abs=0.033)
+    scheduler.finals[0].result.set_result(transcript("first words"))
+    await one.settle()
+    early = one.events[-1]
+    assert (early["type"], early["text"], early["language"]) == ("early", "first words", "en")
+    # The talker goes on: what was recognised is void, and the next pause has a text of its own.
+    await one.send_audio(speech(1))
+    assert one.kinds[3:] == ["resumed"]
+    scheduler.texts = ["first words and more"]
+    await one.send_audio(silence(0.6))
+    assert one.kinds[4:] == ["paused", "early", "speech_ended", "final"]
+    assert [event["text"] for event in one.of("final")] == ["first words and more"]
+
+
+async def test_no_early_text_follows_the_end(start_session: StartSession) -> None:
+    scheduler = ScriptedScheduler()
+    one = start_session(scheduler, partials=False, early=True)
+    await one.send_audio(speech(1))
+    await one.send_audio(silence(0.6))
+    scheduler.finals[0].result.set_result(transcript("late"))
+    await one.settle()
+    assert one.kinds == ["speech_started", "paused", "speech_ended", "final"]
+
+
+async def test_a_flush_in_a_pause_leaves_speech_that_goes_on(start_session: StartSession) -> None:
+    scheduler = ScriptedScheduler(["one", "two"])
+    one = start_session(scheduler, partials=False, early=True, end_of_speech_ms=2000)
+    await one.send_audio(speech(1))
+    await one.session.flush("flushed", in_pause=True)
+    await one.settle()
+    assert one.kinds == ["speech_started"]
+    await one.send_audio(silence(0.3))
+    await one.session.flush("flushed", in_pause=True)
+    await one.settle()
+    assert one.kinds[-3:] == ["speech_ended", "final", "flushed"]
+
+
 async def test_the_recognised_audio_has_a_pre_roll(start_session: StartSession) -> None:
     scheduler = ScriptedScheduler(["x"])
     one = start_session(scheduler, partials=False)
