@@ -19,7 +19,7 @@ _NEEDED = 3
 """Open frames among the last `_AMONG`: 60 ms of a vowel."""
 _AMONG = 6
 _KEPT = SAMPLE_RATE // _HOP
-_MIN_PITCH, _MIN_OPENNESS = 0.5, 0.06
+_MIN_PITCH, _MIN_OPENNESS = 0.5, 0.12
 _QUIETER = 10 ** (-12 / 20)
 """Softer than the talker was by so much is somebody else."""
 _FLOOR = 0.004
