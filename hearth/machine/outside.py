@@ -109,8 +109,8 @@ def first_process(instance: str) -> int:
     """
     if FORM:
         return compose.first_process(instance)
-    its = _payload(f"{unit_name(instance)}.service")
-    for pid in _pids(f"{group(instance)}/init.scope") or _pids(f"{its}"):
+    its = _pids(f"{group(instance)}/init.scope")
+    for pid in its or _pids(f"{_payload(f'{unit_name(instance)}.service')}"):
         numbers = next((line for line in _lines(f"/proc/{pid}/status") if "NSpid" in line), "")
         # Its helpers have other numbers inside.
         if numbers.split()[-1:] == ["1"]:
