@@ -14,11 +14,11 @@ import { open } from "./browsers.mjs";
 import * as plays from "./scenes.mjs";
 import { about } from "./visit.mjs";
 
-/** Longer than any scene, except those with idle minutes. */
+/** Longer than any scene, except those with idle minutes or a change of the house. */
 const SCENE_MS = 120_000;
 
 const job = JSON.parse(await text(process.stdin));
-const limit_ms = SCENE_MS + (job.idle_ms ?? 0);
+const limit_ms = SCENE_MS + (job.idle_ms ?? 0) + (job.change_ms ?? 0);
 job.downloads = join(job.folder, "downloads");
 // The files of an earlier visit would be taken for this one's.
 await rm(job.folder, { recursive: true, force: true });

@@ -45,6 +45,7 @@ GROUP = "In a house"
 AUDIT = "/var/lib/hearth/broker/audit.jsonl"
 PAGE = "https://home.lan/approvals/"
 CLEAR_S, FIRST_STEP_MS, PCM_HZ = 5, 300, 24_000
+CHANGE_S = 480
 DROP_IN = Path(programs.DROP_IN)
 NMAP = f"{scripts.NMAP_TASK}\n22/tcp open ssh OpenSSH 7.4\n23/tcp open telnet\n"
 PYTHON = f"cd {CLONE}; .venv/bin/python -c"
@@ -480,6 +481,8 @@ def visit(house: House, guest: str, kokoro_before: str, overlay_before: str) -> 
         email=given["environment"]["WEBUI_ADMIN_EMAIL"],
         chatPassword=accounts,
         restart={"model": "agent-caretaker", "text": 'call restart {"service": "kokoro"}'},
+        # A whole run with its checks.
+        change_ms=1000 * CHANGE_S,
         change={"model": "agent-team", "text": scripts.VOICE_TASK},
     )
 
