@@ -23,6 +23,8 @@ SCRIPTS = ["scripts/up", "scripts/test", "scripts/hearth", "scripts/environment"
 RENDER = "ansible/playbooks/render.yml"
 # A full-size speech model in a real process: minutes of processor time.
 MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model"]
+# Unit tests that are marked long.
+LONG_UNIT = ["services/voice/tests/test_ten_minutes.py"]
 ONE_START = ["services/kokoro/tests/with_model/test_line.py"]
 # Unit tests that start whole servers or repeat a kill at many moments: half of all unit tests'
 # minutes. Only `--all` runs them, or `-k`; the house of the core tests starts the same servers.
@@ -308,9 +310,10 @@ def main() -> int:
         whole = args.all or args.unit
         left_out = MODELS if whole else [*MODELS, *WHOLE_SERVERS]
         minutes = UNIT_MIN if whole else CORE_UNIT_MIN
-        start("unit", minutes, *TWO, *(f"--ignore={place}" for place in left_out), *chosen)
+        ignored = (f"--ignore={place}" for place in left_out)
+        start("unit", minutes, *TWO, "-m", "not long", *ignored, *chosen)
     if args.model and args.long:
-        start("model", LONG_MODEL_MIN, *MODELS, "-m", "long", *chosen)
+        start("model", LONG_MODEL_MIN, *MODELS, *LONG_UNIT, "-m", "long", *chosen)
     elif args.model and args.all:
         start("model", MODEL_MIN, *MODELS, "-m", "not long", *chosen)
     elif args.model:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import options, run_tests
-from scripts.run_tests import MODELS, Counts, Part
+from scripts.run_tests import LONG_UNIT, MODELS, Counts, Part
 
 Runs = dict[str, tuple[str, ...]]
 
@@ -48,7 +48,7 @@ def test_long_runs_what_is_long_with_a_model_and_in_a_house(
 ) -> None:
     assert run_with(monkeypatch, "--long") == 0
     assert list(runs) == ["model", "lab"]
-    assert runs["model"] == (*MODELS, "-m", "long")
+    assert runs["model"] == (*MODELS, *LONG_UNIT, "-m", "long")
     assert "--tier=long" in runs["lab"]
 
 

@@ -33,7 +33,7 @@ def test_the_version_of_a_package_comes_from_the_folder_that_is_mapped(
     (info / "METADATA").write_text("Name: open-webui\nVersion: 1.2\n")
     monkeypatch.setattr(unit_probe, "PROGRAM", re.compile(rf"{tmp_path}/"))
     monkeypatch.setattr(unit_probe, "files", lambda _pid: {f"{tmp_path}/lib.so"})
-    found = unit_probe.loaded(["open-webui", "other"], 1)
+    found = unit_probe.loaded(["open-webui", "other"], os.getpid())
     assert found["packages"] == {"open-webui": "1.2"}
 
 

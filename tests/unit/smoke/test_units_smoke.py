@@ -139,7 +139,7 @@ def test_a_program_of_another_service_is_found(
 def test_versions_are_read_from_the_inspections() -> None:
     service = SimpleNamespace(
         **{"name": "litellm", "instance": "litellm", "unit": "litellm.service"},
-        **{"address": "10.0.0.1", "sources": ()},
+        **{"address": "10.0.0.1", "sources": (), "system": "litellm"},
     )
     house: Any = SimpleNamespace(services={"litellm": service})
     inspections: dict[str | None, Any] = {
