@@ -9,7 +9,7 @@ import pytest
 from tests.lab.house import CLONE, House
 from tests.lab.saved import HOUSE
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 APT = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes --no-install-recommends"
 PACKAGES = "podman crun netavark catatonit docker.io busybox-static"

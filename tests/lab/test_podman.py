@@ -17,7 +17,7 @@ from tests.lab.house import CLONE, NAME, OVERLAY, House, changed
 from tests.lab.saved import HOUSE
 from tests.lab.test_remove import UNMEASURED
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 CONTAINED = {"ntfy": "10.140.30.34", "whisper": "10.140.30.38", "litellm": "10.140.30.42"}
 OLD_NTFY, PORT = "10.140.30.19", 2586
