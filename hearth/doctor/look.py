@@ -27,7 +27,7 @@ T = TypeVar("T")
 EVERY_S = 3.0
 # What costs more is looked at less often, until it is bad once.
 SELDOM_S = 9.0
-NEEDS_S = 6.0
+NEEDS_S = 9.0
 # One missed deadline is no fault: a machine under load misses one now and then.
 _BAD_LOOKS = 2
 # A unit that stays down is not read at every look; its last words are kept for a while.

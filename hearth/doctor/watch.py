@@ -40,7 +40,7 @@ PAGE = "hearth-health"
 SNAPSHOT, METRICS, SOCKET, STATE = "snapshot.json", "hearth.prom", "verbs.sock", "state.json"
 _TICK_S, _MINUTE_S = 1.0, 60.0
 # Without news: an open page renders what is written, and calls it old after 12 s.
-_WRITE_S = 5.0
+_WRITE_S = 6.0
 # A check that has found something runs at least this often, so that a repair is seen soon.
 _AGAIN_S = 15.0
 # Models change while one is downloaded.
@@ -124,7 +124,7 @@ class Watcher:
             group.create_task(self._publish())
 
     async def _publish(self) -> None:
-        """Write the document when it has changed, and every five seconds."""
+        """Write the document when it has changed, and every six seconds."""
         said = ""
         while True:
             try:
