@@ -5,6 +5,7 @@ import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -164,25 +165,36 @@ async def ask(
     """Send one request and read its streamed answer; a failure is its `error`."""
     url, headers = endpoint.url.rstrip("/") + PATH, endpoint.authorization
     sent = {"model": endpoint.model, "temperature": 0, "stream": True, **body}
+    request = client.stream("POST", url, json=sent, headers=headers, timeout=None)
+    return await read_streamed(request, endpoint.call_s, Reply.add_line, clock)
+
+
+async def read_streamed(
+    request: AbstractAsyncContextManager[httpx.Response],
+    within_s: float,
+    add_line: Callable[[Reply, str, float], None],
+    clock: Callable[[], float],
+) -> Reply:
+    """Send a request and read its lines as they come; a failure is the reply's `error`.
+
+    `add_line` adds a line to the reply, with the seconds since the request.
+    """
     reply, size, start = Reply(), 0, clock()
     try:
         # httpx bounds each read; a slow stream would outlive any of its timeouts.
-        async with (
-            asyncio.timeout(endpoint.call_s),
-            client.stream("POST", url, json=sent, headers=headers, timeout=None) as response,
-        ):
+        async with asyncio.timeout(within_s), request as response:
             if not response.is_success:
                 text = (await response.aread()).decode("utf-8", "replace")
                 reply.error = f"HTTP {response.status_code}: {one_line(text)}"
                 return reply
             async for line in response.aiter_lines():
-                reply.add_line(line, clock() - start)
+                add_line(reply, line, clock() - start)
                 size += len(line)
                 if size > _MOST_BYTES:
                     reply.error = f"an answer of more than {_MOST_BYTES >> 20} MiB"
                     break
     except TimeoutError:
-        reply.error = f"no complete answer within {endpoint.call_s:g} s"
+        reply.error = f"no complete answer within {within_s:g} s"
     except httpx.HTTPError as error:
         reply.error = f"{type(error).__name__}: {error}"
     finally:

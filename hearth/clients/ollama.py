@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +10,9 @@ from typing import Any
 
 import httpx
 
-from hearth.clients.endpoints import one_line
-from hearth.clients.llm import Reply
+from hearth.clients.llm import Reply, read_streamed
 
 PATH = "/api/chat"
-_MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +47,14 @@ async def ask_ollama(
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[Reply, Counters]:
     """Send one chat request and read its streamed answer; a failure is the reply's `error`."""
-    reply, counters, size, start = Reply(), Counters(), 0, clock()
-    try:
-        # httpx bounds each read; a slow stream would outlive any of its timeouts.
-        async with (
-            asyncio.timeout(within_s),
-            client.stream("POST", url.rstrip("/") + PATH, json=body, timeout=None) as response,
-        ):
-            if not response.is_success:
-                text = (await response.aread()).decode("utf-8", "replace")
-                reply.error = f"HTTP {response.status_code}: {one_line(text)}"
-                return reply, counters
-            async for line in response.aiter_lines():
-                counters = _add_line(reply, line, clock() - start) or counters
-                size += len(line)
-                if size > _MOST_BYTES:
-                    reply.error = f"an answer of more than {_MOST_BYTES >> 20} MiB"
-                    break
-    except TimeoutError:
-        reply.error = f"no complete answer within {within_s:g} s"
-    except httpx.HTTPError as error:
-        reply.error = f"{type(error).__name__}: {error}"
-    finally:
-        reply.total_s = clock() - start
-    reply.error = reply.error or ("" if reply.done else "the stream ended early")
-    return reply, counters
+    counters = Counters()
+
+    def add_line(reply: Reply, line: str, at_s: float) -> None:
+        nonlocal counters
+        counters = _add_line(reply, line, at_s) or counters
+
+    request = client.stream("POST", url.rstrip("/") + PATH, json=body, timeout=None)
+    return await read_streamed(request, within_s, add_line, clock), counters
 
 
 def _add_line(reply: Reply, line: str, at_s: float) -> Counters | None:
