@@ -7,10 +7,10 @@ installed on the machine, its heaps are the last word on an integrated GPU.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hearth.machine import nvidia
 from hearth.machine.facts import SOFTWARE_DRIVERS, memory_bytes, text_of
 from hearth.machine.own_memory import card_bytes, is_own
 from hearth.plan.machine import Card, Rate
@@ -45,20 +45,13 @@ def read_cards(root: Path = Path("/")) -> Iterator[Card]:
 
 
 def _nvidia(root: Path) -> Iterator[Card]:
-    if not any((root / "sys/bus/pci/drivers/nvidia").glob("*:*:*")):
-        return
-    # Here, since few machines have a card.
-    nvml = import_module("pynvml")
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        # The driver does not work; `hearth doctor` says why.
-        return
-    try:
-        for number in range(nvml.nvmlDeviceGetCount()):
-            yield _nvidia_card(nvml, nvml.nvmlDeviceGetHandleByIndex(number))
-    finally:
-        nvml.nvmlShutdown()
+    if any((root / nvidia.DRIVER).glob("*:*:*")):
+        yield from (
+            nvidia.with_library(
+                lambda nvml: [_nvidia_card(nvml, handle) for handle in nvidia.handles(nvml)]
+            )
+            or ()
+        )
 
 
 def _nvidia_card(nvml: Any, handle: Any) -> Card:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hearth.machine.facts import text_of
 
 # A card's bus address is a link here once the driver has it.
-_DRIVER = "sys/bus/pci/drivers/nvidia"
+DRIVER = "sys/bus/pci/drivers/nvidia"
 _ASLEEP = "suspended"
 POWER, MEMORY_USED = "nvidia_power_watts", "nvidia_memory_used_bytes"
 # The driver's bits of what slows a card down, the worst first.
@@ -54,7 +54,7 @@ def lines(root: Path = Path("/")) -> list[str]:
 def readings(figure: str, root: Path = Path("/")) -> list[float | None]:
     """Return one figure of each card, None where a card has none; empty as `lines` is."""
     _, read = _FIGURES[figure]
-    return _opened(root, lambda nvml: [_read(nvml, card, read) for card in _cards(nvml)]) or []
+    return _opened(root, lambda nvml: [_read(nvml, card, read) for card in handles(nvml)]) or []
 
 
 def power_sensors(root: Path = Path("/")) -> dict[str, Callable[[], float | None]]:
@@ -75,7 +75,7 @@ def throttle_reason(root: Path = Path("/")) -> str:
     """Return why the driver slows a card down now; empty where it does not."""
 
     def reason(nvml: Any) -> str:
-        for number, card in enumerate(_cards(nvml)):
+        for number, card in enumerate(handles(nvml)):
             held = _read(nvml, card, lambda nvml, card: _clocks(nvml)(card))
             for bits, why in _THROTTLES:
                 if held and int(held) & bits:
@@ -94,9 +94,14 @@ def _clocks(nvml: Any) -> Callable[[Any], int]:
 
 def _opened(root: Path, use: Callable[[Any], T]) -> T | None:
     """Return what is read of the driver's library; None without an awake card or its driver."""
-    cards = (root / _DRIVER).glob("*:*:*/power/runtime_status")
+    cards = (root / DRIVER).glob("*:*:*/power/runtime_status")
     if not any(text_of(status) != _ASLEEP for status in cards):
         return None
+    return with_library(use)
+
+
+def with_library(use: Callable[[Any], T]) -> T | None:
+    """Return what is read of the driver's library, also of cards that sleep; None without it."""
     # Here, since few machines have a card.
     nvml = import_module("pynvml")
     try:
@@ -110,7 +115,8 @@ def _opened(root: Path, use: Callable[[Any], T]) -> T | None:
         nvml.nvmlShutdown()
 
 
-def _cards(nvml: Any) -> list[Any]:
+def handles(nvml: Any) -> list[Any]:
+    """Return the library's handle of each card."""
     return [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
 
 
@@ -123,7 +129,7 @@ def _read(nvml: Any, card: Any, read: Callable[[Any, Any], float]) -> float | No
 
 
 def _lines(nvml: Any) -> Iterator[str]:
-    cards = _cards(nvml)
+    cards = handles(nvml)
     for name, (meaning, read) in _FIGURES.items():
         yield from (f"# HELP {name} {meaning}", f"# TYPE {name} gauge")
         for number, card in enumerate(cards):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.machine import cards, measured
+from hearth.machine import measured
 from hearth.machine.cards import read_cards
 from hearth.machine.measured import measure
 from hearth.plan.machine import GIB, Card, read_machine
@@ -217,7 +217,7 @@ class FakeNvml:
 @pytest.fixture
 def nvidia(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Card]:
     (root / "sys/bus/pci/drivers/nvidia/0000:01:00.0").mkdir(parents=True)
-    monkeypatch.setattr(cards, "import_module", lambda name: FakeNvml())
+    monkeypatch.setattr("hearth.machine.nvidia.import_module", lambda name: FakeNvml())
     yield from read_cards(root)
 
 
