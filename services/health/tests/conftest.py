@@ -1,6 +1,7 @@
 """A page with a made-up house, requested as the reverse proxy does."""
 
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,6 +21,22 @@ from hearth_health.snapshot import boot_s
 from .sample import settings, snapshot
 
 Write = Callable[..., dict[str, Any]]
+
+
+def put(config: Config, name: str, document: Any) -> None:
+    """Store a document, such as `trend`, where the page reads it."""
+    config.receipt.mkdir(exist_ok=True)
+    new = config.receipt / "new"
+    new.write_text(document if isinstance(document, str) else json.dumps(document))
+    new.replace(config.receipt / f"{name}.json")
+
+
+async def section(page: httpx.AsyncClient, name: str) -> str:
+    """Return a section of the page, as HTML."""
+    text = (await page.get("/")).text
+    found = re.search(rf'data-section="{name}">(.*?)</section>', text, re.DOTALL)
+    assert found
+    return found[1]
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The page shows what `hearth plan` proposed, and survives what it cannot read."""
 
-import json
 import re
-from typing import Any
 
 import httpx
 import pytest
@@ -10,31 +8,17 @@ import pytest
 from hearth_health.config import Config
 from hearth_health.plan import WIDTH, plan_file
 
-from .conftest import Write
+from .conftest import Write, put, section
 from .sample import plan
-
-
-def put(config: Config, document: Any) -> None:
-    config.receipt.mkdir(exist_ok=True)
-    new = config.receipt / "new"
-    new.write_text(document if isinstance(document, str) else json.dumps(document))
-    new.replace(config.receipt / "plan.json")
-
-
-async def section(page: httpx.AsyncClient) -> str:
-    text = (await page.get("/")).text
-    found = re.search(r'data-section="plan">(.*?)</section>', text, re.DOTALL)
-    assert found
-    return found[1]
 
 
 async def test_proposed_models_come_first_with_their_bars(
     page: httpx.AsyncClient, config: Config, write: Write
 ) -> None:
     write()
-    assert "There is no plan yet" in await section(page)
-    put(config, plan())
-    text = await section(page)
+    assert "There is no plan yet" in await section(page, "plan")
+    put(config, "plan", plan())
+    text = await section(page, "plan")
     names = re.findall(r'<th scope="row">([^<]*)</th>\s*<td[^>]*>([^<]*)</td>', text)
     assert names[:3] == [("quick", "fast, local"), ("careful", "coder"), ("other", "")]
     assert "too large" not in text
@@ -43,7 +27,7 @@ async def test_proposed_models_come_first_with_their_bars(
 
 
 def test_bars_stay_in_their_picture(config: Config) -> None:
-    put(config, plan())
+    put(config, "plan", plan())
     rows = plan_file(config.receipt / "plan.json").read().rows
     assert max(row.to_x for row in rows) == WIDTH
     for row in rows:
@@ -55,8 +39,8 @@ async def test_a_plan_that_cannot_be_read_is_one_line(
     page: httpx.AsyncClient, config: Config, write: Write, text: str
 ) -> None:
     write()
-    put(config, text)
-    assert "The plan cannot be read" in await section(page)
+    put(config, "plan", text)
+    assert "The plan cannot be read" in await section(page, "plan")
 
 
 async def test_text_of_a_plan_is_never_markup(
@@ -66,7 +50,7 @@ async def test_text_of_a_plan_is_never_markup(
     document = plan()
     document["models"][0]["name"] = "<b>x</b>"
     document["machine"]["name"] = "<script>"
-    put(config, document)
-    text = await section(page)
+    put(config, "plan", document)
+    text = await section(page, "plan")
     assert "<b>x" not in text
     assert "<script>" not in text

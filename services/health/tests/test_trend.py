@@ -4,7 +4,6 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -12,31 +11,17 @@ import pytest
 from hearth_health.config import Config
 from hearth_health.trend import HEIGHT, trend_file
 
-from .conftest import Write
+from .conftest import Write, put, section
 from .sample import trend
-
-
-def put(config: Config, document: Any) -> None:
-    config.receipt.mkdir(exist_ok=True)
-    new = config.receipt / "new"
-    new.write_text(document if isinstance(document, str) else json.dumps(document))
-    new.replace(config.receipt / "trend.json")
-
-
-async def section(page: httpx.AsyncClient) -> str:
-    text = (await page.get("/")).text
-    found = re.search(r'data-section="trend">(.*?)</section>', text, re.DOTALL)
-    assert found
-    return found[1]
 
 
 async def test_unusual_figures_come_first_with_both_numbers(
     page: httpx.AsyncClient, config: Config, write: Write
 ) -> None:
     write()
-    assert "nothing to compare yet" in await section(page)
-    put(config, trend())
-    text = await section(page)
+    assert "nothing to compare yet" in await section(page, "trend")
+    put(config, "trend", trend())
+    text = await section(page, "trend")
     rows = re.findall(
         r'<tr data-state="(\w+)"><th scope="row">([^<]*)<.*?class="state">([^<]*)', text, re.S
     )
@@ -54,7 +39,7 @@ def test_the_line_stays_in_its_picture(config: Config) -> None:
     document = trend()
     document["figures"][0]["points"] = [{"median": 5.0}] * 3
     document["figures"][0]["band"] = None
-    put(config, document)
+    put(config, "trend", document)
     rows = trend_file(config.receipt / "trend.json").read().rows
     assert len(rows) == 4
     for row in rows:
@@ -87,11 +72,11 @@ async def test_a_broken_file_is_said_and_leaves_the_rest(
     content: str, page: httpx.AsyncClient, config: Config, write: Write
 ) -> None:
     write()
-    put(config, content)
-    assert "figures of earlier runs cannot be read" in await section(page)
+    put(config, "trend", content)
+    assert "figures of earlier runs cannot be read" in await section(page, "trend")
     assert "Everything works" in (await page.get("/")).text
-    put(config, trend())
-    assert "first sound of kokoro" in await section(page)
+    put(config, "trend", trend())
+    assert "first sound of kokoro" in await section(page, "trend")
 
 
 async def test_a_name_is_never_markup(
@@ -100,14 +85,14 @@ async def test_a_name_is_never_markup(
     write()
     document = trend()
     document["figures"][0]["name"] = "<script>" * 1000
-    put(config, document)
-    text = await section(page)
+    put(config, "trend", document)
+    text = await section(page, "trend")
     assert "<script>" not in text
     assert len(text) < 10_000
 
 
 def test_an_unchanged_file_is_read_once(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(config, trend())
+    put(config, "trend", trend())
     file = trend_file(config.receipt / "trend.json")
     first = file.read()
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("read again"))
