@@ -34,11 +34,10 @@ RED_S = GREEN_S = AGREE_S = 15
 # The finding of what is red follows within a second or two.
 NAMED_S = 17
 # Figures are read and rules evaluated every 15 s, and a message waits for what belongs to it.
-# One that ends on a full disk forgets its alerts, which Alertmanager ends after four minutes.
 ALERT_S, OVER_S = 120, 300
 STARTED_S = 90
 # Below one GiB a disk counts as full.
-LEFT_BYTES, FULL_S = 600 << 20, 8
+LEFT_BYTES = 600 << 20
 HOURS_S = 7200
 QUIET_S, PAGES, PAGES_S = 60, 50, 10
 IDLE_SHARE, PAGES_SHARE, MEMORY_BYTES, FIRST_BYTE_S = 0.03, 0.05, 350e6, 0.1
@@ -150,7 +149,7 @@ class Story:
                 one.found_s = last(seen, {finding}, broken[name])
             self.disagreed_s.append(self._agree())
             if alerts:
-                self._await(outcomes.values(), broken)
+                self._await(outcomes.values())
         finally:
             mended = self._run(faults, "mends")
         for name, one in outcomes.items():
@@ -192,7 +191,7 @@ class Story:
                 return time.monotonic() - began if differ else 0.0
             time.sleep(0.5)
 
-    def _await(self, outcomes: Iterable[Outcome], broken: Mapping[str, float]) -> None:
+    def _await(self, outcomes: Iterable[Outcome]) -> None:
         """Wait until each has its alert."""
         left, deadline = [*outcomes], time.time() + ALERT_S
         while left and time.time() < deadline:
@@ -200,35 +199,40 @@ class Story:
             for one in [*left]:
                 mine = [a for a in came if (a.name, a.about) == (one.fault.finding, one.name)]
                 if mine:
-                    one.alert_s = mine[0].at - broken[one.name]
+                    one.alert_s = mine[0].at - one.at
                     left.remove(one)
             time.sleep(ASK_S)
 
-    def fill_the_disk(self) -> Outcome:
-        """Take most of the disk until the alert is there, and then all that is left.
-
-        On a disk without any space Prometheus ends, so a disk that fills up within a minute is
-        seen on the page only.
-        """
-        one = Outcome("/var", Fault("disk filled", "HEARTH-DISK-FULL"))
+    @contextmanager
+    def filled_disk(self) -> Iterator[None]:
+        """Take most of the disk for as long as the block takes, and until the alert is there."""
+        one = self.disk = Outcome("/var", Fault("disk filled", "HEARTH-DISK-FULL"), time.time())
         finding = "finding-HEARTH-DISK-FULL:/var"
-        red: dict[str, str | None] = {"row-disk": "down", finding: "down", "verdict": "down"}
-        began = time.time()
+        red = {"row-disk": "down", finding: "down", "verdict": "down"}
         with breaking.nearly_full(self.house, "/", LEFT_BYTES):
-            seen = self.shown.wait(began, red, RED_S + 5)
-            one.red_s = last(seen, {"row-disk"}, began)
-            one.found_s = last(seen, {finding}, began)
-            self._await([one], {"/var": began})
-            with breaking.full(self.house, "/"):
-                time.sleep(FULL_S)
-                self.nothing_left = self.shown.now()
+            seen = self.shown.wait(one.at, red, RED_S + 5)
+            one.red_s = last(seen, {"row-disk"}, one.at)
+            one.found_s = last(seen, {finding}, one.at)
+            yield
+            self._await([one])
         freed = time.time()
         gone = {"row-disk": "up", finding: None}
         one.green_s = last(self.shown.wait(freed, gone, GREEN_S + 5), gone, freed)
+
+    def leave_no_byte(self) -> None:
+        """Take all of the disk, for as long as the page needs to show it.
+
+        Prometheus ends then and forgets its alerts, so this comes after all others are over.
+        """
+        began = time.time()
+        red = {"row-disk": "down", "verdict": "down"}
+        with breaking.full(self.house, "/"):
+            self.shown.wait(began, red, RED_S + 5)
+            self.nothing_left = self.shown.now()
+        freed = time.time()
         # What a full disk has ended starts again by itself, perhaps before the page has seen it.
         self.house.wait_page_green()
         self.shown.wait(freed, {"verdict": "up"}, STARTED_S)
-        return one
 
     def quiet_minute(self) -> None:
         """Let nothing happen, and measure what the monitoring costs meanwhile."""
@@ -331,14 +335,16 @@ def live(story: Story) -> None:
         return WAYS[(ways[name] + number) % 3]
 
     first = {name: turned(0, name) for name in story.services}
-    story.alerted = story.play(first, alerts=True)
-    story.disk = story.fill_the_disk()
+    with story.filled_disk():
+        story.alerted = story.play(first, alerts=True)
+    assert story.disk
     story.quiet_minute()
     story.resolved([*story.alerted, story.disk])
     for number in (1, 2):
         faults = {name: turned(number, name) for name in story.services}
         faults |= dict.fromkeys(PARTS, WAYS[number - 1])
         story.others += story.play(faults)
+    story.leave_no_byte()
 
 
 def test_a_calm_house_shows_nothing_red(story: Story) -> None:
