@@ -22,13 +22,12 @@ from hearth.files import write_atomic
 from hearth.machine import engine, podman
 from hearth.machine.engine import POOL
 from hearth.render import quadlets
-from hearth.render.quadlets import QUADLETS, first_id, unit_name
+from hearth.render.quadlets import IDS, QUADLETS, first_id, unit_name
 
 NOTES = Path("/var/lib/hearth/moves")
 # The storage pool is a folder (instances.ensure_pool), and this is how Incus names volumes in it.
 _INCUS_VOLUMES = Path("/var/lib/incus/storage-pools") / POOL / "custom"
 _OF_PROJECT = "default_"
-_IDS = 65536
 _STOP_S, _COPY_S = 120, 6 * 3600
 
 
@@ -198,7 +197,7 @@ def _copy(source: Path, target: Path, first: int, new_first: int) -> None:
     for path in _tree(target):
         stat = path.lstat()
         ids = [
-            one - first + new_first if first <= one < first + _IDS else one
+            one - first + new_first if first <= one < first + IDS else one
             for one in (stat.st_uid, stat.st_gid)
         ]
         os.lchown(path, *ids)

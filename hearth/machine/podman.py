@@ -4,6 +4,7 @@ Podman's own command is used: it streams an image, and each call takes less than
 second.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 from hearth.catalogue.house import Service
 from hearth.machine import images
+from hearth.machine.engine import EngineError
 from hearth.render import quadlets
 from hearth.render.quadlets import LABEL, Given
 
@@ -21,7 +23,7 @@ PROGRAM = "/usr/bin/podman"
 _CALL_S, _IMPORT_S = 60, 600
 
 
-class PodmanError(RuntimeError):
+class PodmanError(EngineError):
     """One line for a person: what Podman did not do, and why."""
 
 
@@ -75,6 +77,25 @@ def into_podman(recipe: images.Recipe, _metadata: Path, root: Path) -> None:
     """Import a built image into Podman under its recipe's name."""
     change = f"--change=LABEL {LABEL}="
     call("import", "--quiet", change, str(root), image_name(recipe), within_s=_IMPORT_S)
+
+
+def image_of(instance: str) -> str:
+    """Return the id of the image that a container of the house runs.
+
+    Raises:
+        PodmanError: the machine has no such container.
+    """
+    drop_in = Path(quadlets.QUADLETS) / f"{quadlets.unit_name(instance)}.container.d/image.conf"
+    with contextlib.suppress(OSError):
+        for line in drop_in.read_text(encoding="utf-8").splitlines():
+            if line.startswith("Image="):
+                return line.removeprefix("Image=")
+    raise PodmanError(f"{drop_in} names no image: run `hearth up` first")
+
+
+def has_volume(name: str) -> bool:
+    """Return whether Podman has this volume; a machine without Podman has none."""
+    return Path(PROGRAM).exists() and any(one["Name"] == name for one in listed("volume"))
 
 
 def ensure_volumes(service: Service, write: bool) -> list[str]:

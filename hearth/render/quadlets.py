@@ -36,9 +36,9 @@ VOLUMES = "/var/lib/containers/storage/volumes"
 _IP = "/usr/sbin/ip"
 _MOUNTED_PROGRAMS = "/opt/hearth"
 # Every container has ids of its own, above all that systemd and Incus give out.
-_FIRST_ID, _IDS, _SLOTS = 0x7000_0000, 65536, 4096
+_FIRST_ID, IDS, _SLOTS = 0x7000_0000, 65536, 4096
 # A group of the container that is the machine's group of render nodes.
-_RENDER_GROUP = _IDS
+_RENDER_GROUP = IDS
 # Of one service; the machine's default where its record has none, as for instances.
 _MEMORY, _TASKS = "80%", 4096
 # Podman looks this often, at first and later; each look starts a program in the container.
@@ -84,7 +84,7 @@ def unit_name(name: str) -> str:
 def first_id(service: Service) -> int:
     """Return the id on the machine of the container's root; 65,536 ids follow from it."""
     # Each /30 is a slot.
-    return _FIRST_ID + (int(IPv4Address(str(service.address))) >> 2) % _SLOTS * _IDS
+    return _FIRST_ID + (int(IPv4Address(str(service.address))) >> 2) % _SLOTS * IDS
 
 
 def volume_name(service: Service, path: str) -> str:
@@ -396,7 +396,7 @@ class _Container:
 
     def _ids(self) -> list[tuple[str, str]]:
         first = first_id(self.service)
-        maps = [("UIDMap", f"0:{first}:{_IDS}"), ("GIDMap", f"0:{first}:{_IDS}")]
+        maps = [("UIDMap", f"0:{first}:{IDS}"), ("GIDMap", f"0:{first}:{IDS}")]
         if self.given.accelerator == "vulkan" and self.given.render_nodes:
             maps.append(("GIDMap", f"{_RENDER_GROUP}:{self.given.render_gid}:1"))
             maps.append(("GroupAdd", str(_RENDER_GROUP)))

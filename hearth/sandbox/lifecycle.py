@@ -111,8 +111,10 @@ def create_sandbox(
         EngineError: Incus failed.
     """
     if service is not None and service.runtime != "incus":
+        where = "in Podman" if service.runtime == "podman" else "outside of this machine"
         raise SandboxError(
-            f"{service.name} runs outside of this machine: name a service of the house"
+            f"{service.name} runs {where}, and a sandbox is a copy of an instance: name a service "
+            "with runtime: incus"
         )
     _refuse_without_room()
     name, made = _new_name(), time.time()

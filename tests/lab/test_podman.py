@@ -10,17 +10,24 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from hearth.clients.chat import Person
 from tests import lab_machine as lab
 from tests.kill import kills
-from tests.lab import breaking
+from tests.lab import backups, breaking
 from tests.lab.house import CLONE, NAME, OVERLAY, House, changed
 from tests.lab.saved import HOUSE
 from tests.lab.test_remove import UNMEASURED
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-CONTAINED = {"ntfy": "10.140.30.34", "whisper": "10.140.30.38", "litellm": "10.140.30.42"}
+CONTAINED = {
+    "ntfy": "10.140.30.34",
+    "whisper": "10.140.30.38",
+    "litellm": "10.140.30.42",
+    "open_webui": "10.140.30.46",
+}
 OLD_NTFY, PORT = "10.140.30.19", 2586
+BEFORE, MARKER = "A chat from before the move", "A chat in a container"
 QUADLETS = "/etc/containers/systemd"
 BACK_S, KILLED_WAIT_S = 60, 30
 # Ten points of a run that moves a service, and of one that moves it back.
@@ -91,7 +98,8 @@ def kept(house: House, address: str) -> set[str]:
     return {json.loads(line)["message"] for line in house.shell(script).splitlines()}
 
 
-def test_a_service_moves_with_every_message_that_it_accepted(house: House) -> None:
+def test_services_move_with_everything_that_they_accepted(house: House, admin: Person) -> None:
+    created = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": BEFORE}})
     password = house.hearth("secret", "show", "ntfy_password", "--plain").stdout.strip()
     put = ["/usr/bin/install", "-m", "600", "/dev/stdin", "/tmp/ntfy-password"]
     lab.run(NAME, put, stdin=password, check=True)
@@ -103,9 +111,10 @@ def test_a_service_moves_with_every_message_that_it_accepted(house: House) -> No
         house.site()
         time.sleep(3)
         house.shell("touch /tmp/stop")
-    house.figures["three services move to Podman, s"] = time.monotonic() - began
+    house.figures["four services move to Podman, s"] = time.monotonic() - began
     assert len(messages.accepted) > 20
     assert messages.accepted <= kept(house, CONTAINED["ntfy"])
+    assert admin.request("GET", f"/api/v1/chats/{created['id']}")["title"] == BEFORE
     listed = house.shell("incus list --format csv --columns n </dev/null").split()
     assert not {*CONTAINED} & {*listed}
     assert "ntfy-" not in house.shell("incus storage volume list hearth --format csv </dev/null")
@@ -115,12 +124,28 @@ def test_a_second_run_changes_nothing(house: House) -> None:
     house.wait_green()
     began = time.monotonic()
     counts = house.site()
-    house.figures["no-change run with three services in Podman, s"] = time.monotonic() - began
+    house.figures["no-change run with four services in Podman, s"] = time.monotonic() - began
     assert changed(counts) == 0, house.shell("cat /var/lib/hearth/last-run.json")
 
 
 def test_a_mixed_house_keeps_every_promise(house: House) -> None:
     house.shell(f"PYTEST_ADDOPTS='{UNMEASURED}' {CLONE}/scripts/hearth verify", timeout=600)
+
+
+def test_the_nightly_backup_brings_back_what_a_container_wrote(house: House, admin: Person) -> None:
+    done = house.hearth("backup", "--new-key")
+    assert done.returncode == 0, done.stderr
+    house.shell(f"umask 077; cat > {backups.KEY} <<'END'\n{done.stdout}END")
+    house.shell(f"cd {CLONE}; .venv/bin/ansible-playbook site.yml --tags backup", timeout=120)
+    created = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": MARKER}})
+    # Its unit may do less than root.
+    house.shell("systemctl start hearth-backup.service", timeout=120)
+    (path,) = house.shell("ls /var/backups/hearth/hearth-house-*").split()
+    admin.request("DELETE", f"/api/v1/chats/{created['id']}")
+    done = house.hearth("restore", "--key", backups.KEY, "--replace", path, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert admin.request("GET", f"/api/v1/chats/{created['id']}")["title"] == MARKER
+    assert house.shell("podman ps --noheading --format '{{.Names}}' | grep -v ^hearth- || :") == ""
 
 
 def test_a_killed_program_comes_back_and_its_lines_are_shown(house: House) -> None:
@@ -156,7 +181,7 @@ def test_all_is_back_after_a_reboot(house: House) -> None:
 
 
 def test_the_old_one_comes_back_if_the_new_one_does_not_become_healthy(house: House) -> None:
-    describe(house, "whisper", "litellm")
+    describe(house, *(CONTAINED.keys() - {"ntfy"}))
     house.site()
     before = kept(house, OLD_NTFY)
     broken = f"{QUADLETS}/hearth-ntfy.container.d/zz.conf"
@@ -183,7 +208,7 @@ def test_the_old_one_comes_back_if_the_new_one_does_not_become_healthy(house: Ho
 def test_a_killed_move_is_finished_by_the_next_run(house: House) -> None:
     before = kept(house, CONTAINED["ntfy"])
     for number, event in enumerate(EVENTS):
-        names = [*CONTAINED] if number % 2 else ["whisper", "litellm"]
+        names = [*CONTAINED] if number % 2 else ["whisper", "litellm", "open_webui"]
         describe(house, *names)
         kind = kills.KINDS[number % 2]
         killed = kills.run_killed(NAME, kills.Kill(kind, str(event), number * 70))

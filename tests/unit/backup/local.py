@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 
-from hearth.backup.agent import Child, DataFolder
+from hearth.backup.agent import Child, DataFolder, started_here
 from hearth.backup.create import Created, Subject, create_backup
 from hearth.backup.restore import Journal, RestoreTarget, read_backup, restore_backup
 from hearth.machine.secrets import Vault
@@ -21,44 +19,11 @@ KEY = "AGE-SECRET-KEY-1EPLNQ4GZL5XY0AV3KQLQ2NLYMSRMZZN497TVXE9QSVL63HJMYPVQY73VL
 RECIPIENT = "age1v07seqm28nj2xv8uer4e4mpuh3t8txnjqfqy88kw6h744ucjrypsrtjce4"
 
 
-class Pipe:
-    """One stream of a program on this machine, used like a websocket of Incus."""
-
-    def __init__(self, pipe: Any) -> None:
-        self._pipe = pipe
-
-    def recv(self, timeout: float | None = None) -> str | bytes:
-        return self._pipe.read1(2**16) or ""
-
-    def send(self, message: str | bytes) -> None:
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            if isinstance(message, bytes):
-                self._pipe.write(message)
-            else:
-                self._pipe.close()
-
-
 @contextlib.contextmanager
 def run(instance: str, argv: Sequence[str]) -> Iterator[Child]:
     """Run a program here; its interpreter is the tests' own."""
-    process = subprocess.Popen(
-        [sys.executable, *argv[1:]],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    pipes = (process.stdin, process.stdout, process.stderr)
-    streams = {str(number): cast("Any", Pipe(pipe)) for number, pipe in enumerate(pipes)}
-    child = Child("local", streams, lambda: {"metadata": {"return": process.wait()}})
-    try:
+    with started_here("local", [sys.executable, *argv[1:]]) as child:
         yield child
-    finally:
-        process.kill()
-        for thread in child._threads:
-            thread.join()
-        for pipe in pipes:
-            with contextlib.suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
