@@ -26,18 +26,33 @@ MODELS = ["services/kokoro/tests/with_model", "services/whisper/tests/with_model
 # Unit tests that are marked long.
 LONG_UNIT = ["services/voice/tests/test_ten_minutes.py"]
 ONE_START = ["services/kokoro/tests/with_model/test_line.py"]
-# Unit tests that start whole servers or repeat a kill at many moments: half of all unit tests'
-# minutes. Only `--all` runs them, or `-k`; the house of the core tests starts the same servers.
+# Unit tests that start whole servers, talk in real time or repeat a kill at many moments: two
+# thirds of all unit tests' minutes. Only `--all` runs them, or `-k`; the house of the core tests
+# starts the same servers.
 WHOLE_SERVERS = [
+    "services/agents/tests/test_limits.py",
+    "services/agents/tests/test_waiting.py",
     "services/gateway/tests/with_litellm",
+    "services/kokoro/tests/engines/test_selection.py",
     "services/kokoro_patch/tests/test_bytes.py",
     "services/kokoro_patch/tests/test_containers_broken.py",
     "services/kokoro_patch/tests/test_shapes.py",
+    "services/pipelines/tests/test_agent_team.py",
     "services/pipelines/tests/test_loading.py",
     "services/pipelines/tests/test_second_opinion.py",
+    "services/voice/tests/contract",
+    "services/voice/tests/test_barge_in.py",
+    "services/voice/tests/test_house_client.py",
+    "services/voice/tests/test_latency.py",
+    "services/voice/tests/test_turns.py",
+    "services/voice/tests/test_untrusted_clients.py",
     "services/whisper/tests/live/test_session.py",
+    "services/whisper/tests/live/test_stream.py",
+    "services/whisper/tests/recognition/test_model_selection.py",
     "services/whisper/tests/web/test_command.py",
     "services/whisper/tests/web/test_process.py",
+    "services/whisper/tests/web/test_transcriptions.py",
+    "tests/unit/attacks",
     "tests/unit/backup/test_interrupted.py",
     "tests/unit/backup/test_writer.py",
     "tests/unit/bench/stt/test_bench.py",
@@ -45,6 +60,12 @@ WHOLE_SERVERS = [
     "tests/unit/mock_upstreams/test_archive.py",
     "tests/unit/mock_upstreams/test_process.py",
     "tests/unit/plugins/test_one_run.py",
+    "tests/unit/plugins/test_site.py",
+    "tests/unit/roles/test_firewall_anywhere.py",
+    "tests/unit/roles/test_firewall_parts.py",
+    "tests/unit/roles/test_other_firewalls.py",
+    "tests/unit/smoke/test_plugin.py",
+    "tests/unit/smoke/test_tts_smoke.py",
 ]
 # Two processes, each test file whole in one of them; a process that dies is a failure.
 TWO = ["--numprocesses=2", "--dist=loadfile", "--max-worker-restart=0"]

@@ -165,6 +165,9 @@ def marked() -> Iterator[Any]:
         mark = {runs.MARK: f"{runs.scope(runs.LOCK)}.{name}"}
         argv = [sys.executable, "-c", "import time; time.sleep(60)"]
         started.append(subprocess.Popen(argv, env={**os.environ, **mark}))
+        # It is started a moment before the kernel shows its environment.
+        while runs.MARK.encode() not in Path(f"/proc/{started[-1].pid}/environ").read_bytes():
+            time.sleep(0.01)
         return started[-1].pid
 
     yield start
