@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from hearth.catalogue import naming, values
 from hearth.catalogue.values import Form, address, network, word_or_list
 
-_ADDRESS = Form("an IPv4 address, such as `10.140.30.11`", address)
+_ADDRESS = Form("an IPv4 address, such as `10.140.30.10`", address)
 Address = Annotated[str, _ADDRESS]
 AutoAddress = Annotated[
     str, Form("`auto` or an IPv4 address", lambda text: text if text == "auto" else address(text))

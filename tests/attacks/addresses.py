@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tests.attacks.target import Target
 
 GROUP = "Internal addresses through `web_fetch`"
-LITELLM = "10.140.30.12"
+LITELLM = "10.140.30.14"
 
 
 async def never(target: Target, *urls: str) -> None:

@@ -123,7 +123,7 @@ async def logs_of_other_things(target: Target) -> None:
     stopped="site and service names of the catalogue only",
 )
 async def probe_of_other_names(target: Target) -> None:
-    for name in ("127.0.0.1", "10.140.30.11:11434", "kokoro/../admin", "example.com", "a@kokoro"):
+    for name in ("127.0.0.1", "10.140.30.10:11434", "kokoro/../admin", "example.com", "a@kokoro"):
         refused(await target.verb("http_probe", {"name": name}))
 
 
@@ -193,7 +193,7 @@ async def systemctl_options(target: Target) -> None:
 async def sandbox_probe_elsewhere(target: Target) -> None:
     name = await target.sandbox()
     for port, path in (
-        (80, "http://10.140.30.11:11434/api/tags"),
+        (80, "http://10.140.30.10:11434/api/tags"),
         (80, "@10.140.30.11/"),
         (0, "/"),
         (70_000, "/"),

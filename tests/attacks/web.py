@@ -29,8 +29,8 @@ class Web(httpcore.AsyncNetworkBackend):
             "web.example.org": [[self.public]],
             # What the house's resolver would say of its own names.
             "home.lan": [["192.168.1.10"]],
-            "litellm": [["10.140.30.12"]],
-            "litellm.lan": [["10.140.30.12"]],
+            "litellm": [["10.140.30.14"]],
+            "litellm.lan": [["10.140.30.14"]],
             "localhost": [["127.0.0.1"]],
             "localhost.localdomain": [["127.0.0.1"]],
         }

@@ -209,7 +209,7 @@ def test_a_sandbox_reaches_nothing(house: House) -> None:
     assert done.returncode == 0, done.stderr
     name = json.loads(done.stdout)["name"]
     try:
-        places = [("10.140.30.12", 4000), ("10.140.30.11", 11434), ("10.140.30.1", 53)]
+        places = [("10.140.30.14", 4000), ("10.140.30.10", 11434), ("10.140.30.1", 53)]
         places += [("10.140.30.1", 9185), ("93.184.215.14", 443), ("169.254.0.1", 22)]
         program = shlex.join(["python3", "-c", REACH, json.dumps(places)])
         found = json.loads(house.shell(f"incus exec {name} -- {program} </dev/null"))

@@ -19,7 +19,7 @@ from tests.lab.house import House
 
 pytestmark = pytest.mark.lab
 
-KOKORO = "http://10.140.30.13:8880/status"
+KOKORO = "http://10.140.30.18:8880/status"
 # Part of every chat and every document, so that a log which repeats it is found.
 WORD = "zanzibar-blue-4711"
 SENTENCE = f"The garden gate opens with the key called {WORD}."

@@ -14,7 +14,7 @@ from tests.lab.house import FLUSH, NAME, SMOKE, House
 
 pytestmark = pytest.mark.lab
 
-LITELLM, OLLAMA, WHISPER = "10.140.30.12", "10.140.30.11", "10.140.30.16"
+LITELLM, OLLAMA, WHISPER = "10.140.30.14", "10.140.30.10", "10.140.30.30"
 RESOLVER = "10.140.30.1"
 HEALED_S = 10
 # The kernel's error where no route is allowed; after some in a row it sends none at all.

@@ -23,7 +23,7 @@ from tests.mock_upstreams.kokoro_fastapi.archive import packed
 pytestmark = pytest.mark.lab
 
 SERVICE, INSTANCE, PORT = "kokoro_fastapi", "kokoro-fastapi", 8882
-ADDRESS = "10.140.30.15"
+ADDRESS = "10.140.30.26"
 CURRENT = f"/var/lib/hearth/programs/{SERVICE}/current"
 # The miniature needs three libraries of the thirty that the real one has, and no PyTorch.
 RECORD = f"""  {SERVICE}:

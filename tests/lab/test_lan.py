@@ -67,8 +67,8 @@ def test_only_the_reverse_proxy_and_the_resolver_are_open(house: House, guest: s
 def test_the_house_forwards_nothing_to_an_instance(house: House, guest: str) -> None:
     route = ["ip", "route", "replace", "10.140.30.0/24", "via", lab.address(NAME)]
     lab.run(guest, route, check=True)
-    inner = [("10.140.30.11", 11434), ("10.140.30.12", 4000), ("10.140.30.13", 8880)]
-    inner += [("10.140.30.16", 8000), ("10.140.30.16", 10300), ("10.140.30.1", 53)]
+    inner = [("10.140.30.10", 11434), ("10.140.30.14", 4000), ("10.140.30.18", 8880)]
+    inner += [("10.140.30.30", 8000), ("10.140.30.30", 10300), ("10.140.30.1", 53)]
     seen = look(guest, inner)
     assert "open" not in seen.values(), seen
     # From the machine itself the services answer: the firewall closes the path, not the port.

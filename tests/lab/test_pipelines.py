@@ -20,7 +20,7 @@ from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
 
 pytestmark = pytest.mark.lab
 
-ADDRESS, PORT = "10.140.30.18", 9099
+ADDRESS, PORT = "10.140.30.38", 9099
 OURS = "second_opinion"
 LOCAL = f"{CLONE}/inventory/local/pipelines"
 INSTANCE = "incus exec pipelines --"

@@ -221,7 +221,7 @@ def test_a_copy_reaches_no_neighbour_no_machine_and_nothing_outside(
     name = kokoro["name"]
     lan = house.shell("ip -4 -o route get 192.0.2.1 2>/dev/null | grep -oP 'src \\K\\S+' || true")
     targets = [
-        *("10.140.30.11:11434", "10.140.30.12:4000", "10.140.30.1:53", "192.0.2.1:443"),
+        *("10.140.30.10:11434", "10.140.30.14:4000", "10.140.30.1:53", "192.0.2.1:443"),
         *("169.254.0.1:53", "fe80::1:53", "2001:db8::1:443"),
         *([f"{lan.strip()}:443", f"{lan.strip()}:22"] if lan.strip() else []),
     ]
@@ -231,7 +231,7 @@ def test_a_copy_reaches_no_neighbour_no_machine_and_nothing_outside(
     assert [line.split()[0] for line in links if line] == ["lo"]
     assert sandboxes.try_("run", name, "--", "ls", "/dev/incus").returncode != 0
     # The neighbours do answer: the test is not empty.
-    house.shell("curl -sf --max-time 5 http://10.140.30.11:11434/api/version >/dev/null")
+    house.shell("curl -sf --max-time 5 http://10.140.30.10:11434/api/version >/dev/null")
 
 
 def test_a_unit_is_broken_mended_probed_and_the_change_is_shown(
@@ -273,7 +273,7 @@ def test_a_fork_bomb_stays_small_and_the_house_answers(
 ) -> None:
     count = int(sandboxes.python(kokoro["name"], FORK).split()[0])
     assert count < 520
-    house.shell("curl -sf --max-time 5 http://10.140.30.11:11434/api/version >/dev/null")
+    house.shell("curl -sf --max-time 5 http://10.140.30.10:11434/api/version >/dev/null")
 
 
 def test_one_that_fills_the_disk_is_stopped_and_says_so(sandboxes: Sandboxes) -> None:

@@ -18,7 +18,7 @@ from tests.lab.house import ANSIBLE_S, CLONE, NAME, House
 
 pytestmark = pytest.mark.lab
 
-URL, SATELLITES = "http://10.140.30.16:8000", 10300
+URL, SATELLITES = "http://10.140.30.30:8000", 10300
 RECORDING = f"{CLONE}/hearth/clients/recordings/3s-1.opus"
 REST_S = 2
 TRIES = 3
@@ -112,7 +112,7 @@ STEP = RATE * BYTES // 10
 
 async def main():
     kinds = []
-    async with connect("ws://10.140.30.16:8000/v1/audio/transcriptions/stream") as line:
+    async with connect("ws://10.140.30.30:8000/v1/audio/transcriptions/stream") as line:
         async def speak():
             for at in range(0, len(SPEECH), STEP):
                 await line.send(SPEECH[at : at + STEP])

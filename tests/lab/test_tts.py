@@ -74,7 +74,7 @@ def test_weights_are_on_the_disk_once(house: House) -> None:
 
 def test_the_choice_of_model_and_threads_is_remembered(house: House) -> None:
     house.wait_green()
-    status = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.13:8880/status"))
+    status = json.loads(house.shell("curl --silent --max-time 10 http://10.140.30.18:8880/status"))
     assert status["choice_reason"]
     assert status["voices"] == 54
     remembered = house.shell("incus exec kokoro -- cat /var/lib/kokoro/choice.json </dev/null")
@@ -104,7 +104,7 @@ def buffered(house: House) -> Iterator[None]:
         house.shell(
             "systemd-run --quiet --unit buffering "
             f"python3 {CLONE}/tests/lab/buffering_proxy.py "
-            f"{address} {PORT} http://10.140.30.13:8880"
+            f"{address} {PORT} http://10.140.30.18:8880"
         )
         house.edit("services.yml", "services:\n", f"services:\n{record}")
         house.site()

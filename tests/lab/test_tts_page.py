@@ -17,7 +17,7 @@ from tests.lab.visitor import ROOT_THERE, Visit
 pytestmark = pytest.mark.lab
 
 PAGE = "https://kokoro-web.lan/"
-KOKORO = "10.140.30.13:8880"
+KOKORO = "10.140.30.18:8880"
 # The outer machine renders, plays and infers on the same two cores.
 LATE_MS = 200
 # The number of the server's requests, whenever it changes, until a file appears.

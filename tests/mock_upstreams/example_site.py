@@ -47,7 +47,7 @@ REDIRECTS = {
     "octal": "http://0177.0.0.1/",
     "hexadecimal": "http://0x7f.1/",
     "ipv6": "http://[::1]/",
-    "mapped": "http://[::ffff:10.140.30.12]/",
+    "mapped": "http://[::ffff:10.140.30.14]/",
     "6to4": "http://[2002:a8c:1e0c::]/",
     "nat64": "http://[64:ff9b::a8c:1e0c]/",
     "name": "https://home.lan/",

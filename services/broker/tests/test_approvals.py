@@ -361,7 +361,7 @@ async def test_an_instance_that_claims_to_be_the_reverse_proxy_is_sent_away(
     caddy = httpx.ASGITransport(app=app, client=("10.140.30.1", 5))
     async with httpx.AsyncClient(transport=caddy, base_url=here) as client:
         assert (await client.get("/approvals/", headers=PERSON)).status_code == 200
-    instance = httpx.ASGITransport(app=app, client=("10.140.30.22", 5))
+    instance = httpx.ASGITransport(app=app, client=("10.140.30.54", 5))
     async with httpx.AsyncClient(transport=instance, base_url=here) as client:
         assert (await client.get("/approvals/", headers=PERSON)).status_code == 404
         refused = await client.post(f"/approvals/{made.id}/refuse", json={}, headers=SENT)

@@ -75,18 +75,18 @@ async def test_a_redirect_is_followed_without_cookies(world: World) -> None:
         "http://0x7f.1/",
         "http://0177.0.0.1/",
         "http://[::1]/",
-        "http://[::ffff:10.140.30.12]/",
+        "http://[::ffff:10.140.30.14]/",
         "http://[64:ff9b::a8c:1e0c]/",
         "http://pages.example.org:4000/",
         "http://user@pages.example.org/",
         "http://pages.example.org\\@10.140.30.12/",
         "file:///etc/passwd",
-        "gopher://10.140.30.12:4000/_x",
+        "gopher://10.140.30.14:4000/_x",
         "javascript:alert(1)",
     ],
 )
 async def test_a_redirect_into_the_house_is_not_followed(world: World, place: str) -> None:
-    world.names |= {"inside.example.org": [["10.140.30.12"]], "home.lan": [["192.168.1.10"]]}
+    world.names |= {"inside.example.org": [["10.140.30.14"]], "home.lan": [["192.168.1.10"]]}
     world.closed = (IPv4Network("10.140.30.0/24"), IPv4Network("8.8.8.0/24"))
     await world.serve(answer(status="302 Found", location=place))
     line = await world.refusal(URL, 403)
@@ -107,25 +107,25 @@ async def test_at_most_five_redirects_are_followed(world: World) -> None:
 async def test_a_name_that_changes_between_check_and_connection_gains_nothing(
     world: World,
 ) -> None:
-    world.names[SITE] = [[PUBLIC], ["10.140.30.12"], ["10.140.30.12"]]
+    world.names[SITE] = [[PUBLIC], ["10.140.30.14"], ["10.140.30.14"]]
     await world.serve(answer(b"outside"))
-    world.ports["10.140.30.12", 80] = world.ports[PUBLIC, 80]
+    world.ports["10.140.30.14", 80] = world.ports[PUBLIC, 80]
     # It is resolved once, and that address is used.
     assert (await world.ask(URL)).json()["text"] == "outside"
     assert (world.resolved, world.dialled) == ([SITE], [(PUBLIC, 80)])
 
 
 async def test_a_name_that_changes_before_a_redirect_is_checked_again(world: World) -> None:
-    world.names[SITE] = [[PUBLIC], ["10.140.30.12"]]
+    world.names[SITE] = [[PUBLIC], ["10.140.30.14"]]
     await world.serve(*redirects(["/again"]))
-    world.ports["10.140.30.12", 80] = world.ports[PUBLIC, 80]
+    world.ports["10.140.30.14", 80] = world.ports[PUBLIC, 80]
     await world.refusal(URL, 403)
     assert (world.resolved, world.dialled) == ([SITE, SITE], [(PUBLIC, 80)])
 
 
 async def test_a_private_address_is_never_tried_after_a_public_one_failed(world: World) -> None:
-    world.names[SITE] = [[OTHER, "10.140.30.12"]]
-    await world.serve(answer(b"secret"), at="10.140.30.12")
+    world.names[SITE] = [[OTHER, "10.140.30.14"]]
+    await world.serve(answer(b"secret"), at="10.140.30.14")
     await world.refusal(URL, 403)
     assert world.dialled == []
 

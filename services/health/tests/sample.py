@@ -53,7 +53,7 @@ def snapshot(
         sites[1]["up"] = False
         findings = [
             _finding("HEARTH-SERVICE-HUNG", "kokoro", "error", "A service hangs",
-                     "GET http://10.140.30.13:8880/health: no answer in 2 s, 63 times in a row",
+                     "GET http://10.140.30.18:8880/health: no answer in 2 s, 63 times in a row",
                      "The program runs and takes connections, and answers none of them.",
                      "Press Fix, which restarts it; `sudo scripts/hearth logs kokoro` shows what "
                      "it did last.", made - 190, True),

@@ -43,7 +43,7 @@ def server() -> Server:
 @pytest.fixture
 def figures(server: Server) -> Figures:
     client = httpx.AsyncClient(transport=httpx.MockTransport(server.handle))
-    return Figures(Prometheus("http://10.140.30.19:9090", client))
+    return Figures(Prometheus("http://10.140.30.42:9090", client))
 
 
 async def read(figures: Figures) -> None:

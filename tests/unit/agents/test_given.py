@@ -66,7 +66,7 @@ def test_a_coding_agent_gets_a_key_of_its_own_by_one_entry(tmp_path: Path) -> No
 def test_the_server_reads_the_team(house: House, tmp_path: Path) -> None:
     document = agents_config(house, house.services["agents"], KEYS | {"household": "d" * 64})
     config = read_agents(written(tmp_path / "config.json", document))
-    assert config.litellm == "http://10.140.30.12:4000/v1"
+    assert config.litellm == "http://10.140.30.14:4000/v1"
     assert config.broker == "http://10.140.30.1:9185"
     assert config.agents.keys() == house.agents.keys()
     assert config.agents["team"].specialists == ("researcher", "coder", "analyst", "caretaker")

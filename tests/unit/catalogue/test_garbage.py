@@ -31,7 +31,7 @@ GARBAGE: list[object] = [
     [],
     {},
 ]
-GARBAGE += [[None], [[1]], {"a": None}, {"a": {"b": 1}}, ["ollama"], "10.140.30.12", "external"]
+GARBAGE += [[None], [[1]], {"a": None}, {"a": {"b": 1}}, ["ollama"], "10.140.30.14", "external"]
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

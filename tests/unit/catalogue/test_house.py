@@ -96,12 +96,12 @@ def test_the_reference_house_has_its_services_in_order(without_a_card: House) ->
     others = {*house.services} - {"whisper"}
     assert {flow.source for flow in house.forbidden if flow.port == 10300} == others
     assert set(house.published_ports) == {
-        ("10.140.30.12", 4000),
-        ("10.140.30.13", 8880),
-        ("10.140.30.16", 8000),
-        ("10.140.30.17", 8080),
-        ("10.140.30.19", 2586),
-        ("10.140.30.22", 9100),
+        ("10.140.30.14", 4000),
+        ("10.140.30.18", 8880),
+        ("10.140.30.30", 8000),
+        ("10.140.30.34", 8080),
+        ("10.140.30.42", 2586),
+        ("10.140.30.54", 9100),
     }
     assert [(site.fqdn, site.auth) for site in house.sites] == [
         ("kokoro-stream.lan", "key"),
@@ -175,7 +175,7 @@ def test_a_model_that_a_setting_names_is_seen_and_no_other_services_program(
         # Ollama's archive, in a folder named like this service.
         "  second:\n"
         "    role: ollama\n    summary: Ollama once more.\n    sources: [ollama]\n"
-        "    address: 10.140.30.50\n    port: 11434\n"
+        "    address: 10.140.30.150\n    port: 11434\n"
         "    health: {path: /api/version, contains: version}\n"
         "  elsewhere:\n"
         "    role: ollama\n    summary: Ollama of a neighbour.\n    programs: [ollama]\n"
@@ -349,7 +349,7 @@ def test_a_service_whose_gpu_is_absent_is_off(inventory: Path) -> None:
     local.mkdir()
     (local / "services.yml").write_text(
         "services:\n  painter:\n    summary: Paints.\n    enabled: auto\n    gpu: cuda\n"
-        "    address: 10.140.30.30\n    port: 8188\n    health: {path: /, contains: ok}\n"
+        "    address: 10.140.30.130\n    port: 8188\n    health: {path: /, contains: ok}\n"
     )
     assert "painter" in derive(load(inventory)).services
     house = derive(load(inventory), has=lambda gpu: gpu != "cuda")

@@ -382,7 +382,7 @@ def test_what_only_prometheus_sees_is_a_finding_while_its_alert_fires(
     healthy: Context, prometheus: Any
 ) -> None:
     context = asks(healthy, prometheus)
-    refused = "dial tcp 10.140.30.12:8880: connect: connection refused"
+    refused = "dial tcp 10.140.30.14:8880: connect: connection refused"
     prometheus.answers |= {
         "/api/v1/alerts": {
             "alerts": [

@@ -76,7 +76,7 @@ def test_other_ranges_are_read_and_the_houses_own_links_are_not(
     routes = [
         {"dst": "default", "dev": "lan0"},
         {"dst": "192.0.2.0/24", "dev": "lan0"},
-        {"dst": "10.140.30.11", "dev": "to-ollama"},
+        {"dst": "10.140.30.10", "dev": "to-ollama"},
         {"dst": "10.9.9.9", "dev": "wg0"},
         {"dst": "10.8.0.0/16"},
     ]

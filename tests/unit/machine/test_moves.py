@@ -117,7 +117,7 @@ def test_the_ids_of_a_volume_are_those_that_incus_wrote(config: dict[str, str], 
 
 
 def test_the_ids_of_a_container_are_those_that_it_was_started_with(notes: Path) -> None:
-    whisper = service(name="whisper", instance="whisper", address="10.140.30.16")
+    whisper = service(name="whisper", instance="whisper", address="10.140.30.30")
     kept = notes / "whisper.quadlets"
     kept.mkdir(parents=True)
     text = "[Container]\nUIDMap=0:2005467136:65536\nGIDMap=0:2005467136:65536\n"

@@ -263,7 +263,7 @@ def test_alertmanager_accepts_every_receiver(house: House, tmp_path: Path) -> No
     # The same ways lead to people, the push service's without a sound.
     quiet = {**push, "url": f"{push['url']}&priority=low"}
     assert calm == {**receiver, "name": calm["name"], "webhook_configs": [quiet, webhook]}
-    assert push["url"].startswith("http://10.140.30.19:2586/house?template=yes&title=")
+    assert push["url"].startswith("http://10.140.30.42:2586/house?template=yes&title=")
     assert push["http_config"]["basic_auth"]["password_file"] == "/run/secrets/ntfy_password"
     assert webhook == {"url_file": "/run/secrets/alert_webhook_url"}
     (email,) = receiver["email_configs"]

@@ -203,6 +203,6 @@ async def test_the_example_site_has_pages_that_misbehave(far: FarSide) -> None:
     assert (await far.client.get(f"{site}/openssh.pdf")).content.startswith(b"%PDF-1.4")
     away = await far.client.get(f"{site}/to/mapped")
     # Not quoted, as Starlette would.
-    assert away.headers["location"] == "http://[::ffff:10.140.30.12]/"
+    assert away.headers["location"] == "http://[::ffff:10.140.30.14]/"
     assert (await far.client.get(f"{site}/to/nowhere")).status_code == 404
     assert len((await far.client.get(f"{site}/large")).content) > 15 * 1024 * 1024

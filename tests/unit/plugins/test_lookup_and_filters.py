@@ -79,7 +79,7 @@ def test_every_filter_can_be_called(filters: ModuleType) -> None:
 def test_health_is_requested_at_the_services_address_or_at_another(filters: ModuleType) -> None:
     service = derive(load(BASE)).as_vars()["services"]["litellm"]
     limits = {"contains": "healthy", "within_s": 5, "ready_s": 60}
-    assert filters.health_at(service) == {"url": "http://10.140.30.12:4000/health", **limits}
+    assert filters.health_at(service) == {"url": "http://10.140.30.14:4000/health", **limits}
     assert filters.health_at(service, "127.0.0.1")["url"] == "http://127.0.0.1:4000/health"
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from tests.role_data import rendered_file, run_units
 
 # Of the shipped inventory.
-LITELLM, OLLAMA, KOKORO = "10.140.30.12", "10.140.30.11", "10.140.30.13"
-FETCHER = "10.140.30.23"
+LITELLM, OLLAMA, KOKORO = "10.140.30.14", "10.140.30.10", "10.140.30.18"
+FETCHER = "10.140.30.58"
 LAN, CONTAINER, INTERNET = "192.0.2.99", "172.17.0.2", "9.9.9.9"
 _LINKS = {LITELLM: "to-litellm", OLLAMA: "to-ollama", KOKORO: "to-kokoro", FETCHER: "to-fetcher"}
 _OTHERS = {

@@ -53,7 +53,7 @@ def test_every_variable_is_one_that_open_webui_reads(house: House) -> None:
 def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key() -> None:
     config = configuration(agents_house(WITHOUT))
     urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
-    assert urls == ["http://10.140.30.12:4000/v1", "http://10.140.30.18:9099"]
+    assert urls == ["http://10.140.30.14:4000/v1", "http://10.140.30.38:9099"]
     assert config["secrets"]["OPENAI_API_KEYS"] == ["gateway_key", "pipelines_key"]
     configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])
     assert configs == {"0": {"headers": {"X-Hearth-Status": "open-webui"}}}
@@ -63,7 +63,7 @@ def test_models_come_from_the_gateway_and_from_pipelines_each_with_its_key() -> 
 def test_the_agents_are_offered_and_told_chat_and_name_and_nothing_else(house: House) -> None:
     config = configuration(house)
     urls = config["environment"]["OPENAI_API_BASE_URLS"].split(";")
-    number = urls.index("http://10.140.30.22:9100/v1")
+    number = urls.index("http://10.140.30.54:9100/v1")
     assert config["secrets"]["OPENAI_API_KEYS"][number] == "gateway_key"
     assert len(config["secrets"]["OPENAI_API_KEYS"]) == len(urls)
     configs = json.loads(config["environment"]["OPENAI_API_CONFIGS"])

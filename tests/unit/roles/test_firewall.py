@@ -34,7 +34,7 @@ def test_a_port_is_forwarded_for_its_clients_and_only_at_the_machines_address(
     # A machine that routes for a caller leaves alone what he sends to that port of others.
     assert rules(house) == [
         'iifname "lan0" ip saddr { 192.0.2.20, 192.0.2.0/28 } fib daddr type local '
-        "tcp dport 10300 dnat ip to 10.140.30.16:10300"
+        "tcp dport 10300 dnat ip to 10.140.30.30:10300"
     ]
 
 

@@ -32,7 +32,7 @@ def test_on_a_cpu_it_uses_no_gpu(units: dict[str, str]) -> None:
         "/opt/hearth/spacy_english/current",
     ]
     assert "PrivateDevices=yes" in units["none"]
-    assert "--host 10.140.30.15 --port 8882" in units["none"]
+    assert "--host 10.140.30.26 --port 8882" in units["none"]
 
 
 def test_with_a_gpu_it_gets_its_devices(units: dict[str, str]) -> None:

@@ -71,8 +71,8 @@ def proxy(program: Server, tmp_path: Path) -> Iterator[http.client.HTTPConnectio
     file = tmp_path / "Caddyfile"
     with kept_port() as port:
         text = FILE.replace("127.0.0.1:11434", f"127.0.0.1:{behind}")
-        text = text.replace("10.140.30.11:11434", f"127.0.0.1:{port}")
-        file.write_text(text.replace("10.140.30.11", "127.0.0.1"))
+        text = text.replace("10.140.30.10:11434", f"127.0.0.1:{port}")
+        file.write_text(text.replace("10.140.30.10", "127.0.0.1"))
         with caddy(file, port):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
             yield connection

@@ -63,7 +63,7 @@ def test_the_page_asks_for_the_login_unless_the_inventory_opens_it(
 ) -> None:
     routes = routes_of(tmp_path, own)
     assert ('"/check"' in routes[PAGE], "/hearth-login/*" in routes[PAGE]) == (asks, asks)
-    assert '"10.140.30.13:8880"' in routes[PAGE]
+    assert '"10.140.30.18:8880"' in routes[PAGE]
     # Whatever the page is, programs need a key.
     assert '"/check"' in routes[API]
 

@@ -84,7 +84,7 @@ def test_a_model_is_unloaded_when_idle(house: dict[str, Any]) -> None:
 
 def test_satellites_connect_to_its_own_address(house: dict[str, Any]) -> None:
     words = started(run_units(house, "none")["whisper"])
-    assert after(words, "--wyoming-host") == ["10.140.30.16"]
+    assert after(words, "--wyoming-host") == ["10.140.30.30"]
     assert after(words, "--wyoming-port") == ["10300"]
     without = copy.deepcopy(house)
     without["services"]["whisper"]["publish_tcp"] = {}

@@ -38,7 +38,7 @@ def incus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Incus:
         },
         devices={
             "root": {"type": "disk", "path": "/", "pool": "hearth"},
-            "eth0": {"type": "nic", "nictype": "routed", "ipv4.address": "10.140.30.13"},
+            "eth0": {"type": "nic", "nictype": "routed", "ipv4.address": "10.140.30.18"},
             "gpu": {"type": "gpu", "gputype": "physical"},
             "render0": {"type": "unix-char", "source": "/dev/dri/renderD128"},
             "data0": {"type": "disk", "path": "/var/lib/kokoro", "source": "kokoro-data"},

@@ -346,7 +346,7 @@ def test_what_another_python_prints_is_checked(
 
 
 def test_the_services_address_is_tried_first(commands: Commands, incus: Incus) -> None:
-    made = create_sandbox(service(name="kokoro", instance="kokoro", address="10.140.30.13"))
+    made = create_sandbox(service(name="kokoro", instance="kokoro", address="10.140.30.18"))
     commands.streams["1"] = Stream([b'[200, {"a": 1}, "b"]'])
     assert probe(made.name, 80).headers == {"a": "1"}
-    assert commands.argv[0][-2:] == ["10.140.30.13", "127.0.0.1"]
+    assert commands.argv[0][-2:] == ["10.140.30.18", "127.0.0.1"]

@@ -33,7 +33,7 @@ KEY = "user.hearth.sandbox"
 
 
 def kokoro(**more: Any) -> Service:
-    fields = {"name": "kokoro", "instance": "kokoro", "address": "10.140.30.13"}
+    fields = {"name": "kokoro", "instance": "kokoro", "address": "10.140.30.18"}
     return service(**{**fields, "volumes": [DATA, OWN], **more})
 
 
@@ -101,9 +101,9 @@ def test_secrets_journals_and_what_its_programs_wrote_are_gone_before_the_first_
 def test_its_program_finds_its_address_and_empty_folders_for_its_data(incus: Incus) -> None:
     made = create_sandbox(kokoro())
     ((name, *_, address, first, second),) = incus.ran
-    assert (name, address, first, second) == (made.name, "10.140.30.13", "/var/lib/kokoro", "/srv")
+    assert (name, address, first, second) == (made.name, "10.140.30.18", "/var/lib/kokoro", "/srv")
     assert made.ready
-    assert made.address == "10.140.30.13"
+    assert made.address == "10.140.30.18"
     assert find_sandbox(made.name) == made
 
 

@@ -131,7 +131,7 @@ def test_devices_of_the_lan_are_closed_except_a_name_that_is_open(
     shown: dict[str, list[dict[str, Any]]] = {
         "route": [{"gateway": "192.168.1.1", "dev": "lan0"}],
         "neigh": [
-            {"dst": "10.140.30.12", "dev": "to-litellm"},
+            {"dst": "10.140.30.14", "dev": "to-litellm"},
             {"dst": "192.168.1.1", "dev": "lan0"},
             {"dst": "192.168.1.5", "dev": "lan0"},
             {"dst": "192.168.1.6", "dev": "lan0"},

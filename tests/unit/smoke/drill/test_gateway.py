@@ -67,12 +67,12 @@ def test_an_agent_that_was_started_is_stopped(monkeypatch: pytest.MonkeyPatch) -
     assert machine.stopped()
 
 
-OLLAMA = "http://10.140.30.11:11434"
+OLLAMA = "http://10.140.30.10:11434"
 COMMAND = ["/usr/bin/python3", "-m", "hearth_gateway", "--config", "/etc/litellm/config.yaml"]
 UNIT: dict[str, Any] = {
     "summary": "One address for all models.",
     "user": "litellm",
-    "command": [*COMMAND, "--host", "10.140.30.12", "--port", "4000"],
+    "command": [*COMMAND, "--host", "10.140.30.14", "--port", "4000"],
     "environment": {"HOME": "/nonexistent"},
     "credentials": ["consumer_digests", "openrouter_api_key"],
     "exceptions": {"ProcSubset": {"value": "all", "reason": "it reads processors"}},
