@@ -220,11 +220,19 @@ class DataFolder:
         The service's own container ends with its program, and root may not become another user
         there. Podman's service starts it: the unit of the nightly backup may do less than that.
         """
+        remote = ("--remote", f"--url=unix://{PODMAN_SOCKET}")
+        known = podman.call(*remote, "volume", "ls", "--quiet").split()
+        if not self.from_folder and self.volume_name not in known:
+            # Podman would make an empty one, whose backup would look good.
+            raise BackupError(
+                f"{self.service}: Podman has no volume {self.volume_name}: run `hearth up` first"
+            )
         source = f"{self.from_folder or self.volume_name}:{self.path}"
         ids = f"0:{self.first_id}:{quadlets.IDS}"
         return [
-            *(podman.PROGRAM, "--remote", f"--url=unix://{PODMAN_SOCKET}", "run"),
+            *(podman.PROGRAM, *remote, "run"),
             *("--rm", "--interactive", "--init", "--pull=never", "--log-driver=none"),
+            f"--label={quadlets.LABEL}={self.service}",
             *("--network=none", "--pids-limit=0", "--http-proxy=false", "--workdir=/"),
             *(f"--uidmap={ids}", f"--gidmap={ids}"),
             *(f"--env={key}={value}" for key, value in _ENVIRONMENT.items()),

@@ -18,7 +18,7 @@ from typing import Any
 
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError
-from hearth.machine import engine
+from hearth.machine import engine, outside
 
 WITHIN_S = 240.0
 KOKORO_HOW = (
@@ -28,7 +28,6 @@ KOKORO_HOW = (
 WHISPER_HOW = "Each is a call of faster_whisper with its own defaults, and the server's threads."
 NO_BASELINE = "only a server of this house has a baseline"
 _REPEAT = 3
-_INSPECT_S = 20
 # A Python finds its packages by the first, and CTranslate2 the libraries of a card by the second.
 _KEPT = ("PYTHONPATH=", "LD_LIBRARY_PATH=")
 _WHISPER = Path(__file__).with_name("whisper_baseline.py")
@@ -118,18 +117,16 @@ def _options(argv: list[str], name: str) -> list[str]:
 
 
 def main_pid(service: Service) -> int:
-    """Return the number of a service's main process, 0 when it does not run."""
-    argv = ["/usr/bin/systemctl", "show", service.unit, "--property=MainPID", "--value"]
-    pid = engine.execute(service.instance, argv, timeout=_INSPECT_S).stdout.strip()
-    return int(pid) if pid.isdecimal() else 0
+    """Return the machine's number of a service's main process, 0 when it does not run."""
+    return next(iter(outside.processes(service.system, service.unit).pids), 0)
 
 
 def _process(service: Service) -> tuple[list[str], list[str]]:
     """Return the command line of a service's process, and what is kept of its environment."""
     if not (pid := main_pid(service)):
         raise ClientError(f"{service.unit} does not run")
-    argv = engine.read_file(service.instance, f"/proc/{pid}/cmdline").split("\0")
-    environment = engine.read_file(service.instance, f"/proc/{pid}/environ").split("\0")
+    argv = engine.read_file(None, f"/proc/{pid}/cmdline").split("\0")
+    environment = engine.read_file(None, f"/proc/{pid}/environ").split("\0")
     return argv[:-1], [one for one in environment if one.startswith(_KEPT)]
 
 

@@ -198,7 +198,7 @@ def _restart(service: Service) -> float:
     argv = ["/usr/bin/systemctl", "restart", "--no-block", service.unit]
     # The old one may still answer while it ends.
     was, start = main_pid(service), time.perf_counter()
-    done = engine.execute(service.instance, argv, timeout=_ASK_S)
+    done = engine.execute(service.system, argv, timeout=_ASK_S)
     if done.returncode:
         raise ClientError(f"{service.name} cannot be restarted: {done.stderr.strip()[-200:]}")
     is_new = False
@@ -211,6 +211,6 @@ def _restart(service: Service) -> float:
 
 
 def _memory(service: Service) -> int | None:
-    status = engine.read_file(service.instance, f"/proc/{main_pid(service)}/status")
+    status = engine.read_file(None, f"/proc/{main_pid(service)}/status")
     resident = re.search(r"^VmRSS:\s*(\d+)", status, re.MULTILINE)
     return int(resident[1]) * 1024 if resident else None

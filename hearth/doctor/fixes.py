@@ -73,17 +73,17 @@ def _instance(owner: Service | Part) -> str | None:
     return owner.system
 
 
-def _systemctl(instance: str | None, *words: str) -> None:
+def _systemctl(instance: str | None, *words: str, within_s: float = _RESTART_S) -> None:
     argv = ["/usr/bin/systemctl", *words]
-    done = engine.execute(instance, argv, timeout=_RESTART_S)
+    done = engine.execute(instance, argv, timeout=within_s)
     if done.returncode:
         raise engine.failure(instance, " ".join(argv[1:]), done)
 
 
-def _restart(instance: str | None, unit: str) -> None:
+def _restart(instance: str | None, unit: str, within_s: float = _RESTART_S) -> None:
     # A unit that has reached its start limit would not start.
     _systemctl(instance, "reset-failed", unit)
-    _systemctl(instance, "restart", unit)
+    _systemctl(instance, "restart", unit, within_s=within_s)
 
 
 def _plan_restart(finding: Finding, house: House) -> str:
@@ -105,7 +105,9 @@ def _restart_program(finding: Finding, house: House) -> str:
             raise engine.failure(None, f"incus start {instance}", done)
         _wait_healthy(owner)
         return f"started the instance {instance}"
-    _restart(instance, owner.unit)
+    # The start of one in Podman takes until it is healthy.
+    ready_s = owner.health.ready_s if owner.health else 0
+    _restart(instance, owner.unit, _RESTART_S + ready_s)
     _wait_healthy(owner)
     return f"restarted {owner.unit}{_at(instance)}"
 

@@ -335,6 +335,7 @@ _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "listeners": ("/usr/bin/ss", "-Hlntup"),
     "firewall": ("/usr/sbin/nft", "--terse", "list", "ruleset"),
     "instances": ("/usr/bin/incus", "list", "--format=yaml"),
+    "containers": ("/usr/bin/podman", "ps", "--all", "--format=json"),
     "disks": ("/usr/bin/df", "-h"),
     "memory": ("/usr/bin/free", "-m"),
     "kernel": ("/usr/bin/journalctl", "--dmesg", "--no-pager", f"--lines={_LINES}"),

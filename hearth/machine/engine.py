@@ -153,7 +153,9 @@ def failure(instance: str | None, action: str, done: Completed) -> EngineError:
 def is_running(instance: str) -> bool:
     """Return whether an instance runs; EngineError without the instance or the engine."""
     if contained(instance):
-        return bool(_engines().podman().inspect(unit_name(instance)).running)
+        # One between two starts is not there.
+        here = _engines().podman().instances()
+        return any(one.running for one in here if one.name == unit_name(instance))
     return bool(
         bounded(instance, lambda: _client().instances.get(instance).status, READ_S) == "Running"
     )
@@ -335,7 +337,7 @@ def bounded(name: str, call: Callable[[], T], seconds: float) -> T:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        raise EngineError(f"{name}: no response from Incus in {seconds:g} s")
+        raise EngineError(f"{name}: no response in {seconds:g} s")
     if errors:
         raise explained(name, errors[0]) from errors[0]
     return box[0]

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ NOTES = Path("/var/lib/hearth/moves")
 _INCUS_VOLUMES = Path("/var/lib/incus/storage-pools") / POOL / "custom"
 _OF_PROJECT = "default_"
 _STOP_S, _COPY_S = 120, 6 * 3600
+# systemctl's exit code for a unit that it does not know.
+_NOT_LOADED = 5
 
 
 class MoveError(RuntimeError):
@@ -63,24 +65,59 @@ def note(move: Move) -> None:
 
 def forget(service: str) -> None:
     """Note that a service is where its record says."""
+    shutil.rmtree(NOTES / f"{service}.quadlets", ignore_errors=True)
     (NOTES / f"{service}.json").unlink(missing_ok=True)
 
 
 def needed(services: Iterable[Service], instances: Iterable[str]) -> list[Move]:
     """Return the unfinished moves, and those of services that another engine still has.
 
-    `instances` are those of Incus. A new move is not noted yet.
+    `instances` are those of Incus that Hearth made. A new move is not noted yet.
     """
     known, there = noted(), {*instances}
     moves = []
     for service in services:
-        if service.name in known:
-            moves.append(known[service.name])
+        if move := known.get(service.name):
+            moves.append(_reversed(move, service, there))
         elif service.runtime == "podman" and service.instance in there:
             moves.append(Move(service.name, "incus", copied=False))
         elif service.runtime == "incus" and engine.contained(service.instance):
             moves.append(Move(service.name, "podman", copied=False))
     return moves
+
+
+def _reversed(move: Move, service: Service, instances: Collection[str]) -> Move:
+    """Return the move as it goes on; if its record has the old word again, it goes back.
+
+    What the new one may have written since it got the data goes back with it.
+    """
+    if move.old != service.runtime or not move.copied:
+        return move
+    new = "podman" if move.old == "incus" else "incus"
+    there = engine.contained(service.instance) if new == "podman" else service.instance in instances
+    return Move(service.name, new, copied=False) if there else move
+
+
+def refuse_occupied(client: Any, service: Service, move: Move) -> None:
+    """Raise if the place that the data are moved to holds data already.
+
+    Raises:
+        MoveError: which, and what to do; nothing was changed.
+    """
+    for volume in service.volumes:
+        if volume.from_folder:
+            continue
+        place = _incus_volume(volume) if move.old == "podman" else _podman_volume(service, volume)
+        if place.is_dir() and any(place.iterdir()):
+            how = (
+                f"incus storage volume delete {POOL} {volume.name}"
+                if move.old == "podman"
+                else f"podman volume rm {quadlets.volume_name(service, volume.path)}"
+            )
+            raise MoveError(
+                f"{place} already holds data of {service.name}, which a move would replace: keep "
+                f"them elsewhere and remove the volume (`{how}`), then run this again"
+            )
 
 
 def stop_old(client: Any, service: Service, move: Move) -> None:
@@ -102,17 +139,28 @@ def stop_old(client: Any, service: Service, move: Move) -> None:
 
 
 def start_old(client: Any, service: Service, move: Move) -> None:
-    """Bring the old one back, after the new one was stopped."""
+    """Bring the old one back; of the new one nothing is left, which would be older by then."""
     if move.old == "podman":
         if client.instances.exists(service.instance):
             found = client.instances.get(service.instance)
             if found.status != "Stopped":
                 found.stop(force=True, wait=True)
+            found.delete(wait=True)
+        volumes = engine.data_volumes(client)
+        for volume in service.volumes:
+            if not volume.from_folder and volume.name in volumes:
+                volumes[volume.name].delete()
         put_back(service)
         # Its health may take longer than a caller waits.
         _systemctl("start", "--no-block", f"{unit_name(service.instance)}.service")
         return
     _stop_container(service)
+    for path in _quadlets_of(service):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    _systemctl("daemon-reload")
+    for name in quadlets.own_volumes(service):
+        if podman.has_volume(name):
+            podman.call("volume", "rm", "--force", name)
     found = client.instances.get(service.instance)
     found.config["boot.autostart"] = "true"
     found.save(wait=True)
@@ -135,8 +183,11 @@ def _kept(service: Service) -> Path:
 def _stop_container(service: Service) -> None:
     """Stop a container and its network, whose name and address its successor gets."""
     for unit in (unit_name(service.instance), f"{unit_name(service.instance)}-network"):
+        argv = ["/usr/bin/systemctl", "stop", f"{unit}.service"]
+        done = engine.execute(None, argv, timeout=_STOP_S)
         # One that was never started is not known.
-        engine.execute(None, ["/usr/bin/systemctl", "stop", f"{unit}.service"], timeout=_STOP_S)
+        if done.returncode not in (0, _NOT_LOADED):
+            raise MoveError(str(engine.failure(None, f"{unit} does not stop", done)))
 
 
 def copy_data(client: Any, service: Service, move: Move) -> None:
@@ -149,12 +200,16 @@ def copy_data(client: Any, service: Service, move: Move) -> None:
         # A folder of the machine is the same one for both.
         if volume.from_folder:
             continue
-        in_incus = _INCUS_VOLUMES / f"{_OF_PROJECT}{volume.name}"
+        in_incus = _incus_volume(volume)
         in_podman = _podman_volume(service, volume)
         if move.old == "incus":
             _copy(in_incus, in_podman, _shift(client, volume), first_id(service))
         else:
             _copy(in_podman, in_incus, _first_id_before(service), _shift(client, volume))
+
+
+def _incus_volume(volume: Volume) -> Path:
+    return _INCUS_VOLUMES / f"{_OF_PROJECT}{volume.name}"
 
 
 def _podman_volume(service: Service, volume: Volume) -> Path:

@@ -148,7 +148,7 @@ def _gpus(house: House, seen: Graphics, locked_out: bool) -> Iterator[Finding]:
 
 
 def _containers(house: House, seen: Graphics) -> Iterator[Finding]:
-    """Yield each service in Podman whose data no backup has, and each that needs a card's tool."""
+    """Yield each service in Podman that needs a card's tool."""
     cdi_missing = seen.has("cuda") and not _CDI_TOOL.exists()
     for name, service in house.services.items():
         if service.runtime == "podman" and service.gpu in ("auto", "cuda") and cdi_missing:
@@ -157,13 +157,6 @@ def _containers(house: House, seen: Graphics) -> Iterator[Finding]:
                 f"{name} runs in Podman on an NVIDIA card, and nvidia-ctk, which describes "
                 "the card for it, is not there: install NVIDIA's package nvidia-container-toolkit, "
                 "or write gpu: none",
-            )
-        kept = [one.path for one in service.volumes if one.copy != "none"]
-        if service.runtime == "podman" and kept:
-            yield (
-                True,
-                f"{name} runs in Podman, and backups do not have its data ({', '.join(kept)}): "
-                "write runtime: incus if they are worth keeping",
             )
 
 

@@ -71,12 +71,17 @@ def stays(data: bool) -> list[str]:
     return found
 
 
-def unused_images(wanted: Collection[str]) -> list[Trace]:
-    """List images of ours that no service needs; `wanted` are names of others that stay."""
+def unused_images(wanted: Collection[str], *, all_unused: bool = False) -> list[Trace]:
+    """List images of ours that no service needs; `wanted` are names of others that stay.
+
+    With `all_unused` those of containers that are removed before count as unused.
+    """
     if not Path(podman.PROGRAM).exists():
         return []
     found = []
-    used = {one["ImageID"] for one in podman.listed("ps", "--all")}
+    used = {
+        one["ImageID"] for one in podman.listed("ps", "--all") if not (all_unused and _service(one))
+    }
     for one in podman.listed("images"):
         names = {*(one["Names"] or ())}
         ours = LABEL in (one.get("Labels") or {})

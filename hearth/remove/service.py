@@ -14,6 +14,7 @@ from pylxd import Client
 
 from hearth.catalogue import CatalogueError, load
 from hearth.catalogue.house import House, Part, Service
+from hearth.machine import moves
 from hearth.machine.environment import UNITS
 from hearth.paths import DOWNLOADS, PROGRAMS, SITE_CERTIFICATES
 from hearth.remove import RemoveError, Trace, containers, incus
@@ -30,6 +31,10 @@ def traces(client: Client | None, house: House, data: Collection[str]) -> list[T
     removed = house.removed
     found = incus.of_services(client, removed.values(), data) if client else []
     found += containers.of_services({*removed}, data)
+    found += [
+        Trace(f"the move of {name}", partial(moves.forget, name))
+        for name in sorted({*removed} & {*moves.noted()})
+    ]
     return found + unused_parts(house) + unclaimed(removed) + fetched(house) + certificates(house)
 
 

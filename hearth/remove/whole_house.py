@@ -86,7 +86,7 @@ def plan_removal(project: Project, data: bool) -> RemovalPlan:
     in_podman = containers.stays(data)
     # Their units first: Podman's containers would be started again.
     goes = containers.of_services(contained, contained if data else ())
-    goes += containers.unused_images(())
+    goes += containers.unused_images((), all_unused=True)
     goes += units()
     goes += incus.everything(client, data) if client else []
     goes += firewall() + settings(seen)

@@ -245,7 +245,10 @@ class _Container:
     def _folder(self, folder: Mapping[str, Any]) -> dict[str, Any]:
         path, owner = str(folder["path"]), str(folder.get("owner", "root"))
         ids = {"owner": self._id(owner, path), "group": self._id(folder.get("group", owner), path)}
-        return {**folder, "path": self._on_machine(path), **{k: str(v) for k, v in ids.items()}}
+        # With another address all ids are others, and the files of a volume with them.
+        whole = {"whole": True} if any(_within(path, one) for one in self._named()) else {}
+        where = {"path": self._on_machine(path)}
+        return {**folder, **whole, **where, **{k: str(v) for k, v in ids.items()}}
 
     def _file(self, file: Mapping[str, Any]) -> dict[str, Any]:
         path = str(file["path"])

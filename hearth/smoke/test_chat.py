@@ -5,6 +5,7 @@ The tests leave nothing behind: their messages belong to a chat that is not kept
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,6 @@ from hearth.clients.llm import thought_alone
 from hearth.machine import outside
 from hearth.machine.secrets import Vault
 from hearth.smoke.criteria import policy_violations
-from hearth.smoke.hosts import host
 from hearth.smoke.plugin import Notes, NotMeasured
 
 pytestmark = pytest.mark.home
@@ -191,9 +191,8 @@ def test_a_chat_message_is_answered(
 
 
 def test_the_memory_of_the_chat_is_measured(chat: Service, notes: Notes) -> None:
-    instance = host(chat.instance)
-    pid = instance.service(chat.unit).systemd_properties["MainPID"]
-    text = instance.file(f"/proc/{pid}/status").content_string
+    pid = outside.processes(chat.system, chat.unit).pids[0]
+    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     fields = dict(re.findall(r"(\w+):\s+(\d+) kB", text))
     rss, peak = (int(fields[name]) / 1024 for name in ("VmRSS", "VmHWM"))
     notes.figure(f"memory of {chat.name}", "MiB", [rss], f"{peak:.0f} at its peak")

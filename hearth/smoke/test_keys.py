@@ -26,7 +26,8 @@ JOURNAL = ["/usr/bin/journalctl", "--no-pager", "--boot", "--output=cat", "--lin
 # Prints the command line and environment of every process.
 READ_PROCESSES = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null"
 
-READ_CREDENTIALS = "cat /etc/hearth/credentials/*/* 2>/dev/null; true"
+# A container has its own at the second place.
+READ_CREDENTIALS = "cat /etc/hearth/credentials/*/* /run/credentials/*/* 2>/dev/null; true"
 
 
 def listing(site: Site) -> str:

@@ -1,10 +1,11 @@
 """Converge the images, volumes and instances of one machine in one step, for Incus and Podman.
 
 Arguments: `services` (of this machine), `machine` (what machine_facts returned), `accelerators`
-(service to accelerator) and `resolver` (address of the house's resolver for instances). Missing
-images are built; instances are created, rebuilt, updated and started; unused images of ours are
-removed. An instance without differences is left alone. `house_instance` waits for one of them.
-Podman's containers are made by their units (service_converge); here they get image and volumes.
+(service to accelerator), `resolver` (address of the house's resolver for instances) and `limited`
+(a run of some hosts or tags). Missing images are built; instances are created, rebuilt, updated and
+started; unused images of ours are removed. An instance without differences is left alone.
+`house_instance` waits for one of them. Podman's containers are made by their units
+(service_converge); here they get image and volumes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hearth import progress
 from hearth.catalogue.house import Service, from_vars
 from hearth.machine import images, instances, moves, podman, quiet, readiness
 from hearth.machine.action import HouseAction
-from hearth.machine.engine import SOCKET
+from hearth.machine.engine import SOCKET, EngineError
 from hearth.remove import containers, incus
 from hearth.remove.service import claim
 
@@ -39,9 +40,11 @@ class ActionModule(HouseAction):
         "machine": {"type": "dict", "required": True},
         "accelerators": {"type": "dict", "required": True},
         "resolver": {"type": "str", "required": True},
+        # A run of some services or tags only, which finishes no move.
+        "limited": {"type": "bool", "default": False},
     }
     errors = (
-        *(images.ImageError, instances.InstanceError, podman.PodmanError, moves.MoveError),
+        *(images.ImageError, instances.InstanceError, moves.MoveError, EngineError, OSError),
         *(LXDAPIException, ClientConnectionFailed),
     )
 
@@ -81,7 +84,15 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     done = instances.ensure_pool(client, write)
     if contained and Path(podman.PROGRAM).exists():
         podman.check_names(contained)
-    moving = moves.needed(services, [one.name for one in client.instances.all()])
+    ours = [
+        one.name for one in client.instances.all() if one.config.get(instances.OWNER_KEY) == "1"
+    ]
+    moving = moves.needed(services, ours)
+    if moving and params["limited"]:
+        raise moves.MoveError(
+            f"{moving[0].service} is to move to another engine, which a limited run cannot finish: "
+            "run `hearth up` first"
+        )
     named = {service.name: service for service in services}
     to_incus = [move for move in moving if named[move.service].runtime == "incus"]
     for item in wanted if to_incus else ():
@@ -90,7 +101,14 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     done += move_all(client, named, to_incus, write)
     first = {service.instance for service in services if not service.background}
     for_podman = {recipes[service.name].alias: recipes[service.name] for service in contained}
-    done += converge_images(client, recipes.values(), wanted, write, first, for_podman)
+    try:
+        done += converge_images(client, recipes.values(), wanted, write, first, for_podman)
+    except Exception:
+        # Without its image a service that was stopped for its move would stay down.
+        for move in to_incus if write else ():
+            moves.start_old(client, named[move.service], move)
+            moves.forget(move.service)
+        raise
     for service in contained:
         own = podman.ensure_volumes(service, write)
         own += move_all(
@@ -134,6 +152,8 @@ def move_all(
         done.append(f"move {service.name} from {move.old} to {service.runtime}")
         if not write:
             continue
+        if move.service not in moves.noted():
+            moves.refuse_occupied(client, service, move)
         moves.note(move)
         with progress.doing(f"move {service.name}", f"stopping it in {move.old}, copying its data"):
             try:

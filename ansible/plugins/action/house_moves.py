@@ -8,6 +8,7 @@ of the data; otherwise the new one is stopped and the old one is started.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,11 +16,12 @@ from pylxd import Client
 from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth import progress
-from hearth.catalogue.house import Service, from_vars
+from hearth.catalogue.house import House, Service, from_vars
 from hearth.clients import health
 from hearth.machine import moves, podman
 from hearth.machine.action import HouseAction
 from hearth.machine.engine import SOCKET, EngineError
+from hearth.machine.images import recipe_of
 from hearth.remove import RemoveError, containers, incus
 
 # The role has waited already.
@@ -41,11 +43,17 @@ class ActionModule(HouseAction):
         if not noted or not Path(SOCKET).exists():
             return {"changed": False}
         client, did, failed = Client(endpoint=SOCKET), [], []
+        house = from_vars(House, params["house"])
+        # A container between two starts is not there, and its image would seem unused.
+        wanted = {
+            podman.image_name(recipe_of(one, house.machine.resolver_address))
+            for one in house.services.values()
+            if one.runtime == "podman"
+        }
         for name, move in noted.items():
-            plain = params["house"]["services"].get(name)
-            if plain is None or not move.copied:
+            service = house.services.get(name)
+            if service is None or not move.copied:
                 continue
-            service = from_vars(Service, plain)
             with progress.doing(f"move {name}", f"checking it in {service.runtime}"):
                 reason = _reason(service)
             if reason:
@@ -54,13 +62,22 @@ class ActionModule(HouseAction):
             else:
                 did.append(f"remove {name} from {move.old}")
             if write:
-                self._finish(client, service, move, good=not reason)
+                self._finish(client, service, move, wanted, good=not reason)
         if failed and write:
             back = "its data and its old instance are as before, and run again"
             raise moves.MoveError(f"{'; '.join(failed)}: {back}; correct it, then run this again")
         return {"changed": bool(did), "did": did}
 
-    def _finish(self, client: Client, service: Service, move: moves.Move, *, good: bool) -> None:
+    def _finish(
+        self,
+        client: Client,
+        service: Service,
+        move: moves.Move,
+        wanted: Collection[str],
+        *,
+        good: bool,
+    ) -> None:
+        """Remove one of the two; images in Podman whose names are in `wanted` stay."""
         if not good:
             moves.start_old(client, service, move)
             moves.forget(service.name)
@@ -73,7 +90,7 @@ class ActionModule(HouseAction):
         for trace in found:
             trace.remove()
         # The next run would find an image that nothing uses any more.
-        for trace in [*incus.unused_images(client, set()), *containers.unused_images(())]:
+        for trace in [*incus.unused_images(client, set()), *containers.unused_images(wanted)]:
             trace.remove()
         moves.forget(service.name)
 

@@ -15,8 +15,9 @@ from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
 from hearth.catalogue.house import House, from_vars
 from hearth.machine.action import HouseAction
-from hearth.machine.engine import SOCKET
+from hearth.machine.engine import SOCKET, EngineError
 from hearth.machine.instances import InstanceError
+from hearth.remove import RemoveError
 from hearth.remove.service import traces
 
 
@@ -27,7 +28,10 @@ class ActionModule(HouseAction):
         "house": {"type": "dict", "required": True},
         "data": {"type": "list", "elements": "str", "default": []},
     }
-    errors = (InstanceError, OSError, LXDAPIException, ClientConnectionFailed)
+    errors = (
+        *(InstanceError, RemoveError, EngineError, OSError),
+        *(LXDAPIException, ClientConnectionFailed),
+    )
 
     def work(self, params: dict[str, Any], *, write: bool) -> dict[str, Any]:
         """Search and remove; return what was (or would be) removed."""

@@ -113,6 +113,8 @@ def beside(gateway: Service, plan: GatewayPlan, key: str) -> Iterator[Order]:
     Raises:
         DrillError: another drill is running, or the second gateway does not start.
     """
+    if gateway.system is None:
+        raise DrillError(f"{gateway.name} runs in Podman, and the drill needs an instance")
     instance = gateway.instance
 
     def order(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,9 +24,7 @@ def house(tmp_path: Path) -> House:
     (local := tmp_path / "inventory/local").mkdir(parents=True)
     for path in (ROOT / "inventory").glob("*.yml"):
         (tmp_path / "inventory" / path.name).write_bytes(path.read_bytes())
-    (local / "services.yml").write_text(
-        "services: {open_webui: {runtime: podman, address: 10.140.30.46}}\n"
-    )
+    (local / "services.yml").write_text("services: {open_webui: {runtime: podman}}\n")
     return Project(tmp_path).house()
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from hearth.catalogue.house import Service
-from hearth.machine import engine, moves
+from hearth.machine import engine, moves, podman
 from hearth.machine.moves import Move, MoveError
 from tests.unit.machine.samples import service
 
@@ -124,3 +124,119 @@ def test_the_ids_of_a_container_are_those_that_it_was_started_with(notes: Path) 
     (kept / "hearth-whisper.container").write_text(text)
     # The record has another address again, from which other ids follow.
     assert moves._first_id_before(whisper) == 2005467136
+
+
+def test_a_move_whose_word_is_written_back_takes_along_what_was_written_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "contained", {"kokoro"}.__contains__)
+    moves.note(Move("kokoro", "incus", copied=True))
+    # The container ran already: its data are the newer ones.
+    assert moves.needed([named("kokoro", "incus")], ["kokoro"]) == [
+        Move("kokoro", "podman", copied=False)
+    ]
+    monkeypatch.setattr(engine, "contained", set[str]().__contains__)
+    assert moves.needed([named("kokoro", "incus")], ["kokoro"]) == [
+        Move("kokoro", "incus", copied=True)
+    ]
+
+
+class Instances:
+    """The instances of Incus, as pylxd has them."""
+
+    def __init__(self, *names: str) -> None:
+        self.there = {name: Instance(name, self) for name in names}
+
+    def exists(self, name: str) -> bool:
+        return name in self.there
+
+    def get(self, name: str) -> Instance:
+        return self.there[name]
+
+
+class Instance:
+    """One of them, which is stopped."""
+
+    def __init__(self, name: str, all_of_them: Instances) -> None:
+        self.name, self.status, self.config = name, "Stopped", {"boot.autostart": "false"}
+        self._all = all_of_them
+
+    def start(self, wait: bool) -> None:
+        self.status = "Running"
+
+    def save(self, wait: bool) -> None:
+        pass
+
+    def delete(self, wait: bool) -> None:
+        del self._all.there[self.name]
+
+
+OWN = [{"name": "kokoro-data", "path": "/var/lib/kokoro", "copy": "none", "from_folder": None}]
+MARK = "[Container]\nLabel=hearth.service=kokoro\n"
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose systemd and Podman do nothing; they note what they are told."""
+    told = tmp_path / "told"
+    told.touch()
+
+    def note(*words: str, **_: object) -> str:
+        with told.open("a") as file:
+            file.write(f"{' '.join(words)}\n")
+        return ""
+
+    monkeypatch.setattr(moves, "QUADLETS", str(tmp_path))
+    monkeypatch.setattr(engine, "QUADLETS", str(tmp_path))
+    monkeypatch.setattr(moves, "_systemctl", note)
+    monkeypatch.setattr(moves, "_stop_container", lambda service: None)
+    monkeypatch.setattr(podman, "call", note)
+    monkeypatch.setattr(podman, "has_volume", lambda name: True)
+    return tmp_path
+
+
+def test_of_a_container_that_did_not_become_healthy_nothing_is_left(machine: Path) -> None:
+    kokoro = service(name="kokoro", instance="kokoro", runtime="podman", volumes=OWN)
+    (machine / "hearth-kokoro.container").write_text(MARK)
+    (machine / "hearth-kokoro.container.d").mkdir()
+    (machine / "hearth-other.container").write_text("[Container]\nLabel=hearth.service=other\n")
+    client = SimpleNamespace(instances=Instances("kokoro"))
+    moves.start_old(client, kokoro, Move("kokoro", "incus", copied=True))
+    assert client.instances.get("kokoro").status == "Running"
+    assert client.instances.get("kokoro").config == {"boot.autostart": "true"}
+    assert [path.name for path in machine.glob("hearth-*")] == ["hearth-other.container"]
+    assert "volume rm --force hearth-kokoro-var-lib-kokoro" in (machine / "told").read_text()
+    # With either word, the next run does not take the stale copy.
+    back = service(name="kokoro", instance="kokoro", runtime="incus", volumes=OWN)
+    assert moves.needed([back], ["kokoro"]) == []
+
+
+def test_of_an_instance_that_did_not_become_healthy_nothing_is_left(
+    machine: Path, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kokoro = service(name="kokoro", instance="kokoro", runtime="incus", volumes=OWN)
+    kept = notes / "kokoro.quadlets"
+    kept.mkdir(parents=True)
+    (kept / "hearth-kokoro.container").write_text(MARK)
+    gone = []
+    volume = SimpleNamespace(delete=lambda: gone.append("kokoro-data"))
+    monkeypatch.setattr(engine, "data_volumes", lambda client: {"kokoro-data": volume})
+    client = SimpleNamespace(instances=Instances("kokoro"))
+    moves.start_old(client, kokoro, Move("kokoro", "podman", copied=True))
+    assert not client.instances.exists("kokoro")
+    assert gone == ["kokoro-data"]
+    assert (machine / "hearth-kokoro.container").read_text() == MARK
+    moves.forget("kokoro")
+    back = service(name="kokoro", instance="kokoro", runtime="podman", volumes=OWN)
+    assert moves.needed([back], []) == []
+
+
+def test_data_that_are_there_already_are_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kokoro = service(name="kokoro", instance="kokoro", runtime="podman", volumes=OWN)
+    monkeypatch.setattr(moves, "_podman_volume", lambda service, volume: tmp_path)
+    moves.refuse_occupied(None, kokoro, Move("kokoro", "incus", copied=False))
+    (tmp_path / "voices").touch()
+    with pytest.raises(MoveError, match=r"already holds data of kokoro.*podman volume rm hearth-"):
+        moves.refuse_occupied(None, kokoro, Move("kokoro", "incus", copied=False))

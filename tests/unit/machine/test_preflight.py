@@ -220,13 +220,6 @@ def test_all_violations_are_reported_at_once() -> None:
 
 
 def test_what_podman_does_not_have_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = {"name": "a-b", "path": "/var/lib/b", "copy": "sqlite", "from_folder": None}
-    fetched = {"name": "a-c", "path": "/var/lib/c", "copy": "none", "from_folder": None}
-    speech = service(name="kokoro", runtime="podman", volumes=[fetched])
-    chat = service(name="open_webui", runtime="podman", volumes=[kept, fetched])
-    (line,) = warnings({"kokoro": speech, "open_webui": chat}, facts())
-    assert line.startswith("open_webui runs in Podman, and backups do not have its data")
-    assert "(/var/lib/b)" in line
     card = facts(nvidia_card=True, nvidia_tool=True)
     wants = {"kokoro": service(name="kokoro", runtime="podman", gpu="cuda")}
     monkeypatch.setattr("hearth.machine.preflight._CDI_TOOL", Path("/bin/none"))

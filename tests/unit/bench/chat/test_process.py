@@ -11,7 +11,7 @@ from hearth.bench import chat as process
 from hearth.catalogue.house import Service
 from hearth.clients import ClientError, health
 from hearth.clients.health import HealthResult
-from hearth.machine import engine
+from hearth.machine import engine, outside
 from tests.documents import shipped_house
 
 STATUS = "Name:\tpython3\nVmPeak:\t 900000 kB\nVmRSS:\t 409600 kB\n"
@@ -26,11 +26,13 @@ class Machine:
     restarted: list[str] = field(default_factory=list)
 
     def execute(self, instance: str, argv: list[str], **more: Any) -> engine.Completed:
-        if argv[1] == "restart":
-            self.restarted.append(argv[-1])
-            return engine.Completed(0, "", "")
+        assert argv[1] == "restart"
+        self.restarted.append(argv[-1])
+        return engine.Completed(0, "", "")
+
+    def processes(self, system: str | None, unit: str) -> outside.Processes:
         pid = self.pids.pop(0) if len(self.pids) > 1 else self.pids[0]
-        return engine.Completed(0, f"{pid}\n", "")
+        return outside.Processes(pids=(pid,) if pid else ())
 
     def check(self, service: Service) -> HealthResult:
         return HealthResult(self.answers.pop(0), 0.1)
@@ -43,6 +45,7 @@ def service() -> Service:
 
 def house(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
     monkeypatch.setattr(engine, "execute", machine.execute)
+    monkeypatch.setattr(outside, "processes", machine.processes)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: STATUS)
     monkeypatch.setattr(health, "check", machine.check)
     monkeypatch.setattr(process, "_POLL_S", 0)

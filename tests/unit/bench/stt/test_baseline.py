@@ -15,7 +15,7 @@ from hearth.bench import baseline
 from hearth.bench import whisper_baseline as program
 from hearth.bench.baseline import in_service, measured_seconds, whisper_command
 from hearth.clients import ClientError
-from hearth.machine import engine
+from hearth.machine import engine, outside
 
 ANSWERS = """
 import json, sys
@@ -71,8 +71,6 @@ async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[list[str], str]] = []
 
     def execute(instance: str, argv: list[str], *, timeout: float, stdin: str = "") -> Any:
-        if "show" in argv:
-            return SimpleNamespace(stdout="42\n", returncode=0, stderr="")
         calls.append((argv, stdin))
         return SimpleNamespace(stdout='{"seconds": [2.5]}\n', returncode=0, stderr="")
 
@@ -84,8 +82,10 @@ async def test_inside_an_instance(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(engine, "execute", execute)
     monkeypatch.setattr(engine, "read_file", lambda instance, path: files[path])
+    running = outside.Processes(pids=(42,))
+    monkeypatch.setattr(outside, "processes", lambda system, unit: running)
     service: Any = SimpleNamespace(
-        instance="whisper", unit="hearth-whisper.service", address="10.0.0.2"
+        instance="whisper", system="whisper", unit="whisper.service", address="10.0.0.2"
     )
     assert in_service(service, whisper_command)(STATUS)([b"ab"]) == [2.5]
     ((argv, stdin),) = calls

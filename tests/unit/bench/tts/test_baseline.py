@@ -13,7 +13,7 @@ import pytest
 from hearth.bench import baseline
 from hearth.bench.baseline import in_service, kokoro_command, measured_seconds
 from hearth.clients import ClientError
-from hearth.machine import engine
+from hearth.machine import engine, outside
 
 ANSWER = """
 import json, sys
@@ -76,7 +76,7 @@ class Service:
     """As much of a service as is looked at."""
 
     name = "kokoro"
-    instance = "kokoro"
+    instance = system = "kokoro"
     unit = "kokoro.service"
     address = "10.0.0.3"
 
@@ -88,8 +88,6 @@ async def test_in_the_house_the_running_process_determines_the_baseline(
 
     def execute(instance: str, argv: Sequence[str], **more: Any) -> engine.Completed:
         ran.append(argv)
-        if argv[0].endswith("systemctl"):
-            return engine.Completed(0, "77\n", "")
         if argv[0] == "/bin/cat":
             files = {"cmdline": [*ARGV, ""], "environ": ["A=b", "PYTHONPATH=/opt/code", ""]}
             return engine.Completed(0, "\0".join(files[argv[-1].rsplit("/", 1)[1]]), "")
@@ -97,9 +95,11 @@ async def test_in_the_house_the_running_process_determines_the_baseline(
         return engine.Completed(0, '{"seconds": [0.5]}\n', "")
 
     monkeypatch.setattr(engine, "execute", execute)
+    running = outside.Processes(pids=(77,))
+    monkeypatch.setattr(outside, "processes", lambda system, unit: running)
     infer = in_service(Service(), kokoro_command)(STATUS)  # type: ignore[arg-type]
     assert infer(["one"]) == [0.5]
     assert "PYTHONPATH=/opt/code" in ran[-1]
-    monkeypatch.setattr(engine, "execute", lambda *_, **__: engine.Completed(0, "0\n", ""))
+    running = outside.Processes()
     with pytest.raises(ClientError, match="does not run"):
         infer(["one"])
