@@ -23,6 +23,7 @@ OWNER_KEY = "user.hearth"
 # enough for a repair. They are only a bound, so nothing is added up from them.
 DEFAULT_LIMITS = {"limits.memory": "80%", "limits.processes": "4096"}
 RUNNING_CODE = 103
+_LINK = "eth0"
 READY_LIMIT_S = 60
 SETTLE_LIMIT_S = 300.0
 NESTING_KEY = "security.nesting"
@@ -79,7 +80,7 @@ def describe(
     }
     devices = {
         "root": {"type": "disk", "path": "/", "pool": POOL},
-        "eth0": {
+        _LINK: {
             "type": "nic",
             "nictype": "routed",
             "ipv4.address": str(service.address),
@@ -177,6 +178,10 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             remove(found)
         found = _create(client, wanted)
     else:
+        if write and _has_other_link(found, wanted):
+            # Incus gives a link its address when it starts the instance, and only then.
+            found.stop(force=True, wait=True)
+            found = find(client, wanted.name)
         done += _update(found, wanted, write)
     if found.status_code != RUNNING_CODE:
         done.append(f"start {wanted.name}")
@@ -259,6 +264,12 @@ def _create(client: Client, wanted: Instance) -> Any:
         )
     except LXDAPIException as error:
         raise InstanceError(f"instance {wanted.name} was not created: {error}") from None
+
+
+def _has_other_link(found: Any, wanted: Instance) -> bool:
+    """Whether it runs with another address, or another name of its link on the machine."""
+    runs = found.status_code == RUNNING_CODE
+    return runs and found.devices.get(_LINK) != wanted.devices[_LINK]
 
 
 def _update(found: Any, wanted: Instance, write: bool) -> list[str]:

@@ -68,6 +68,8 @@ def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> Non
         "incus profile add whisper default </dev/null\n"
         "incus config set litellm security.nesting=true </dev/null\n"
         f"echo '# by hand' >> {CADDYFILE}\n"
+        # An instance has a new address only after a start.
+        "incus config device set fetcher eth0 ipv4.address=10.140.30.200 </dev/null\n"
         # Its timer would have loaded the rules again before the run.
         f"systemctl stop hearth-firewall-watch; {FLUSH}\n"
     )
@@ -79,7 +81,7 @@ def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> Non
     now = house.processes()
     # Caddy reloads its file without ending, a limit is changed while the service runs, and
     # the resolver drops its cache when the rules are loaded.
-    touched = {"litellm", "kokoro", "pipelines"}
+    touched = {"litellm", "kokoro", "pipelines", "fetcher"}
     assert {name for name in pids if now[name] != pids[name]} == touched
     # No rule is missing at that moment, and every page returns 502.
     house.shell("nft flush set inet hearth published")

@@ -138,6 +138,17 @@ def test_changes_are_named_and_what_incus_added_stays(incus: FakeIncus) -> None:
     assert incus.did == ["save open-webui"]
 
 
+def test_a_new_address_is_there_after_a_start(incus: FakeIncus) -> None:
+    ensure(incus, wanted())
+    incus.did.clear()
+    assert ensure(incus, wanted(address="10.140.30.18")) == [
+        "open-webui: device eth0",
+        "start open-webui",
+    ]
+    assert incus.did == ["save open-webui", "start open-webui"]
+    assert incus.made["open-webui"].devices["eth0"]["ipv4.address"] == "10.140.30.18"
+
+
 def test_a_profile_that_somebody_added_goes(incus: FakeIncus) -> None:
     ensure(incus, wanted())
     found = incus.made["open-webui"]
