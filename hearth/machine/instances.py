@@ -268,8 +268,9 @@ def _create(client: Client, wanted: Instance) -> Any:
 
 def _has_other_link(found: Any, wanted: Instance) -> bool:
     """Whether it runs with another address, or another name of its link on the machine."""
-    runs = found.status_code == RUNNING_CODE
-    return runs and found.devices.get(_LINK) != wanted.devices[_LINK]
+    return bool(
+        found.status_code == RUNNING_CODE and found.devices.get(_LINK) != wanted.devices[_LINK]
+    )
 
 
 def _update(found: Any, wanted: Instance, write: bool) -> list[str]:
