@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,20 @@ def is_running(client: Client, name: str) -> bool:
     return found is not None and found.status_code == RUNNING_CODE
 
 
+def stop_those_with_new_links(client: Client, wanted: Iterable[Instance]) -> None:
+    """Stop running instances whose address changes; `ensure` starts them again.
+
+    Incus gives a link its address only when it starts the instance, and a new address may be one
+    that another instance still has.
+    """
+    for item in wanted:
+        found = find(client, item.name)
+        if found is None or found.status_code != RUNNING_CODE:
+            continue
+        if found.devices.get(_LINK) != item.devices[_LINK]:
+            found.stop(force=True, wait=True)
+
+
 def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
     """Create, rebuild, update or start one instance; return the steps taken, as text."""
     done = ensure_volumes(client, wanted, write)
@@ -178,10 +192,6 @@ def ensure(client: Client, wanted: Instance, write: bool) -> list[str]:
             remove(found)
         found = _create(client, wanted)
     else:
-        if write and _has_other_link(found, wanted):
-            # Incus gives a link its address when it starts the instance, and only then.
-            found.stop(force=True, wait=True)
-            found = find(client, wanted.name)
         done += _update(found, wanted, write)
     if found.status_code != RUNNING_CODE:
         done.append(f"start {wanted.name}")
@@ -264,13 +274,6 @@ def _create(client: Client, wanted: Instance) -> Any:
         )
     except LXDAPIException as error:
         raise InstanceError(f"instance {wanted.name} was not created: {error}") from None
-
-
-def _has_other_link(found: Any, wanted: Instance) -> bool:
-    """Whether it runs with another address, or another name of its link on the machine."""
-    return bool(
-        found.status_code == RUNNING_CODE and found.devices.get(_LINK) != wanted.devices[_LINK]
-    )
 
 
 def _update(found: Any, wanted: Instance, write: bool) -> list[str]:

@@ -101,6 +101,8 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     done += move_all(client, named, to_incus, write)
     first = {service.instance for service in services if not service.background}
     for_podman = {recipes[service.name].alias: recipes[service.name] for service in contained}
+    if write:
+        instances.stop_those_with_new_links(client, wanted)
     try:
         done += converge_images(client, recipes.values(), wanted, write, first, for_podman)
     except Exception:

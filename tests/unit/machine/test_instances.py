@@ -141,6 +141,9 @@ def test_changes_are_named_and_what_incus_added_stays(incus: FakeIncus) -> None:
 def test_a_new_address_is_there_after_a_start(incus: FakeIncus) -> None:
     ensure(incus, wanted())
     incus.did.clear()
+    instances.stop_those_with_new_links(cast(Client, incus), [wanted()])
+    assert incus.made["open-webui"].status_code == instances.RUNNING_CODE
+    instances.stop_those_with_new_links(cast(Client, incus), [wanted(address="10.140.30.18")])
     assert ensure(incus, wanted(address="10.140.30.18")) == [
         "open-webui: device eth0",
         "start open-webui",
