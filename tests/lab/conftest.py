@@ -131,7 +131,11 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
         # Single tests were chosen: they use the house that is there, or one that is built now.
         saved.restore_or_nothing()
         assert up().returncode == 0
+        # What a part goes back to must be this commit's house, not the one that was built.
+        saved.keep()
     shared = House()
+    if not builds:
+        shared.wait_green()
     yield shared
     print("\nFigures")
     for name, value in shared.figures.items():
