@@ -324,8 +324,11 @@ class Containers:
                 name, list(argv), stdin=True, user="0", privileged=True, environment=_WORLD
             )
             reply = api.api.exec_start(made["Id"], socket=True)
+            stream = getattr(reply, "_sock", reply)
+            # Nobody waits longer; this thread must not either.
+            stream.settimeout(timeout)
             try:
-                stdout, stderr, whole = _exchange(getattr(reply, "_sock", reply), stdin)
+                stdout, stderr, whole = _exchange(stream, stdin)
             finally:
                 # The SDK keeps the response of which this is the socket; closing the socket alone
                 # leaves the response's own reader open.
