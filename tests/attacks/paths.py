@@ -194,7 +194,7 @@ async def sandbox_probe_elsewhere(target: Target) -> None:
     name = await target.sandbox()
     for port, path in (
         (80, "http://10.140.30.10:11434/api/tags"),
-        (80, "@10.140.30.11/"),
+        (80, "@10.140.30.10/"),
         (0, "/"),
         (70_000, "/"),
         (-1, "/"),

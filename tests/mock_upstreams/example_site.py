@@ -40,7 +40,7 @@ CVES = (
 # Each leads out of the internet; a fetcher follows none of them.
 REDIRECTS = {
     "loopback": "http://127.0.0.1/",
-    "house": "http://10.140.30.12/v1/models",
+    "house": "http://10.140.30.14/v1/models",
     "lan": "http://192.168.1.1/",
     "metadata": "http://169.254.169.254/latest/meta-data/",
     "decimal": "http://2130706433/",

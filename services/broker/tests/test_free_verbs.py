@@ -280,7 +280,7 @@ async def test_pages_come_from_the_fetcher(look: Look) -> None:
     with server(answer) as url:
         look.with_service("fetcher", url, offers=("fetch",))
         told = await look.told("web_fetch", url="https://example.org/old")
-        refusal = await look.refused("web_fetch", url="http://10.140.30.11/")
+        refusal = await look.refused("web_fetch", url="http://10.140.30.10/")
     assert asked[0] == ("/fetch", {"url": "https://example.org/old"})
     assert told["origin"] == "outside: https://example.org/new"
     assert told["text"].startswith("https://example.org/new: HTTP 404, text/html, cut\n\nPress")

@@ -64,11 +64,11 @@ async def test_a_redirect_is_followed_without_cookies(world: World) -> None:
     "place",
     [
         "http://127.0.0.1/",
-        "http://10.140.30.12/v1/models",
+        "http://10.140.30.14/v1/models",
         "http://192.168.1.1/",
         "http://169.254.169.254/latest/meta-data/",
         "http://8.8.8.8/",  # the LAN of this world
-        "//10.140.30.11/",
+        "//10.140.30.10/",
         "http://home.lan/",
         "http://inside.example.org/",
         "http://2130706433/",
@@ -79,7 +79,7 @@ async def test_a_redirect_is_followed_without_cookies(world: World) -> None:
         "http://[64:ff9b::a8c:1e0c]/",
         "http://pages.example.org:4000/",
         "http://user@pages.example.org/",
-        "http://pages.example.org\\@10.140.30.12/",
+        "http://pages.example.org\\@10.140.30.14/",
         "file:///etc/passwd",
         "gopher://10.140.30.14:4000/_x",
         "javascript:alert(1)",

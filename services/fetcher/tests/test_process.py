@@ -46,7 +46,7 @@ def wait_for(url: str) -> None:
 def test_it_starts_rejects_and_stops(running: tuple[subprocess.Popen[bytes], str]) -> None:
     process, url = running
     wait_for(url)
-    for place in ("http://127.0.0.1/", "http://192.0.2.7/", "https://10.140.30.12/"):
+    for place in ("http://127.0.0.1/", "http://192.0.2.7/", "https://10.140.30.14/"):
         response = httpx.post(f"{url}/fetch", json={"url": place})
         assert response.status_code == 403
         assert "is not on the internet" in response.json()["error"]["message"]
