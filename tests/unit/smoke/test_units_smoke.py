@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from hearth.machine import facts
 from hearth.smoke import test_units as smoke
 from hearth.smoke.plugin import Notes
 from hearth.smoke.unit_probe import READ_ONLY, TMP
+from tests.documents import shipped_house
 
 OWNER: Any = SimpleNamespace(name="ollama", instance="ollama", unit="ollama.service", as_root=False)
 LOCAL: Any = SimpleNamespace(
@@ -111,6 +113,26 @@ def test_a_socket_that_the_catalogue_does_not_know_is_found(
         return
     with pytest.raises(AssertionError, match=problem):
         smoke.test_an_instance_listens_only_where_the_catalogue_says(host, inspected)
+
+
+def test_a_port_of_a_question_that_is_closed_again_is_no_open_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = shipped_house()
+    unit = house.parts["dnsmasq"].unit
+    served = facts.Listener("udp", house.machine.resolver_address, 53, unit)
+    question = facts.Listener("udp", "0.0.0.0", 55785, unit)
+    looks = [[served, question], [served, question], [served]]
+    monkeypatch.setattr(facts, "lan", lambda _: ("eth0", ""))
+    monkeypatch.setattr(facts, "addresses", lambda _: [])
+    monkeypatch.setattr(facts, "listeners", lambda: looks.pop(0))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    smoke.test_the_houses_parts_listen_only_where_the_catalogue_says(house)
+    assert looks == []
+    monkeypatch.setattr(facts, "listeners", lambda: [served, question])
+    monkeypatch.setattr(smoke, "QUESTION_S", 0)
+    with pytest.raises(AssertionError, match=r"dnsmasq listens on 0\.0\.0\.0 port 55785"):
+        smoke.test_the_houses_parts_listen_only_where_the_catalogue_says(house)
 
 
 @pytest.mark.parametrize(
