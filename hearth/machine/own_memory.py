@@ -7,26 +7,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hearth.machine.facts import text_of
+from hearth.machine.outside import instance_of
 
-# The control group of each Incus instance.
-_INSTANCES = "lxc.payload"
+# The control groups of instances: those of Incus, and those of Podman's containers in their units.
+_GROUPS = ("lxc.payload.*", "system.slice/hearth-*.service/libpod-payload-*")
 _KIB = 1024
 
 
 def instances_bytes(root: Path = Path("/")) -> int:
     """Return the memory of all instances' processes, without caches of files."""
-    found = 0
-    for folder in (root / "sys/fs/cgroup").glob(f"{_INSTANCES}*"):
-        for line in text_of(folder / "memory.stat").splitlines():
-            name, _, value = line.partition(" ")
-            if name in ("anon", "shmem") and value.isdecimal():
-                found += int(value)
-    return found
+    groups = root / "sys/fs/cgroup"
+    return sum(_held(folder) for pattern in _GROUPS for folder in groups.glob(pattern))
+
+
+def _held(folder: Path) -> int:
+    lines = (line.partition(" ") for line in text_of(folder / "memory.stat").splitlines())
+    return sum(
+        int(value) for name, _, value in lines if name in ("anon", "shmem") and value.isdecimal()
+    )
 
 
 def is_own(pid: int, root: Path = Path("/")) -> bool:
     """Return whether a process runs in an instance."""
-    return f"/{_INSTANCES}" in text_of(root / f"proc/{pid}/cgroup")
+    return instance_of(text_of(root / f"proc/{pid}/cgroup")) is not None
 
 
 def card_bytes(address: str, root: Path = Path("/")) -> int:

@@ -16,6 +16,10 @@ MEMINFO = "MemTotal: 32000000 kB\nMemAvailable: 28000000 kB\n"
 CPUINFO = "processor : 0\nmodel name : Test\nflags : avx2 fma nx\n\nprocessor : 1\n"
 
 
+# The control group of a container that Podman runs in its unit.
+CONTAINER = "system.slice/hearth-ollama.service/libpod-payload-0a1b2c"
+
+
 def put(root: Path, files: dict[str, Any]) -> None:
     for name, text in files.items():
         path = root / name
@@ -66,21 +70,28 @@ def test_what_the_house_itself_holds_is_not_others(root: Path) -> None:
         root,
         {
             "sys/fs/cgroup/lxc.payload.ollama/memory.stat": "anon 1000000000\nfile 5\nshmem 500",
+            f"sys/fs/cgroup/{CONTAINER}/memory.stat": "anon 2000000\nfile 5",
             "sys/fs/cgroup/system.slice/memory.stat": "anon 7000",
         },
     )
-    assert measure(root).held_bytes == 4_096_000_000 - 1_000_000_500
+    assert measure(root).held_bytes == 4_096_000_000 - 1_000_000_500 - 2_000_000
 
 
 def test_a_card_is_not_held_by_the_houses_own_models(root: Path) -> None:
     files = {"vendor": "0x1002", "device": "0x1", "mem_info_vram_total": 8 * GIB}
-    gpu(root, "0000:03:00.0", "amdgpu", files | {"mem_info_vram_used": 5 * GIB})
+    gpu(root, "0000:03:00.0", "amdgpu", files | {"mem_info_vram_used": 9 * GIB})
     client = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t7\ndrm-memory-vram:\t4194304 KiB"
-    for pid, group in ((50, "0::/lxc.payload.ollama/system.slice"), (60, "0::/user.slice")):
+    groups = ("lxc.payload.ollama/system.slice", CONTAINER, "user.slice")
+    for pid, group in enumerate(groups, 50):
         put(
             root / f"proc/{pid}",
             # Two descriptors of one client.
-            {"cgroup": group, "fdinfo/3": client, "fdinfo/4": client, "fdinfo/5": "pos: 0"},
+            {
+                "cgroup": f"0::/{group}",
+                "fdinfo/3": client,
+                "fdinfo/4": client,
+                "fdinfo/5": "pos: 0",
+            },
         )
     (card,) = read_cards(root)
     assert card.held_bytes == GIB
