@@ -140,6 +140,7 @@ def _with_memory(
                 "needed_bytes": one["needed_bytes"],
                 "room_bytes": budget["room_bytes"],
                 "refused": one["refused"],
+                "on_card": budget.get("on_card", False),
             }
     return names
 

@@ -1,7 +1,8 @@
 """Refuses a load before it begins where it would take the memory that speech needs.
 
-`hearth plan` says what each model takes and what speech leaves; the model server says what is in
-memory now. Models that rest are unloaded for the next one. Without a plan nothing is refused.
+`hearth plan` says what speech leaves for models, and what each of them takes until the model server
+has said it: what it has in memory counts, and what a model took when it was there last. Models that
+rest are unloaded for the next one. Without a plan nothing is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -37,6 +38,8 @@ class Rooms:
     clock: Callable[[], float] = time.monotonic
     _busy: Counter[str] = field(default_factory=Counter)
     _seen: dict[str, float] = field(default_factory=dict)
+    _sizes: dict[str, int] = field(default_factory=dict)
+    """What each model really took, by its key."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
@@ -60,8 +63,6 @@ class Rooms:
             self._busy[member] -= 1
 
     async def _make_room(self, member: str, memory: Memory) -> None:
-        if memory.refused:
-            raise member_error(_STATUS, f"{member} is not loaded: {memory.refused}", NO_MEMORY)
         async with (
             self._locks.setdefault(memory.url, asyncio.Lock()),
             httpx.AsyncClient(
@@ -71,26 +72,35 @@ class Rooms:
             # A server that does not answer, or not as it should, has its own error later.
             with contextlib.suppress(*_NO_ANSWER):
                 await self._unload_others(client, member, memory)
+                return
+        if memory.refused:
+            raise _refused(member, memory)
 
     async def _unload_others(self, client: httpx.AsyncClient, member: str, memory: Memory) -> None:
         """Unload models that rest, those that end soonest first, until there is room."""
         async with asyncio.timeout(_ASK_S):
             found = (await client.get("/api/ps", timeout=_ASK_S)).json()
         there = {_key(one.get("name")): one for one in found.get("models") or ()}
-        if _key(self.names[member].id) in there:
+        sizes = {key: _size(one, memory) for key, one in there.items()}
+        self._sizes |= sizes
+        wanted = _key(self.names[member].id)
+        if wanted in there:
             return
-        used = sum(_size(one) for one in there.values())
+        # A plan may be older than the model, or know it by its size only.
+        if memory.refused and self._sizes.get(wanted, memory.needed_bytes) > memory.room_bytes:
+            raise _refused(member, memory)
+        needed, used = self._needed(self.names[member], memory), sum(sizes.values())
         own = {_key(name.id): key for key, name in self.names.items() if name.memory}
         # What was admitted a moment ago is not there yet.
         used += sum(
-            other.memory.needed_bytes
+            self._needed(other, other.memory)
             for key, other in self.names.items()
             if other.memory and other.memory.url == memory.url
             if self._busy[key] and key != member and _key(other.id) not in there
         )
         resting = [key for key in there if not self._busy[own.get(key, "")]]
         for key in sorted(resting, key=lambda key: str(there[key].get("expires_at"))):
-            if used + memory.needed_bytes <= memory.room_bytes:
+            if used + needed <= memory.room_bytes:
                 return
             async with asyncio.timeout(_UNLOAD_S):
                 body = {"model": there[key]["name"], "keep_alive": 0}
@@ -98,10 +108,21 @@ class Rooms:
                     await client.post("/api/generate", json=body, timeout=_UNLOAD_S)
                 ).raise_for_status()
             self._seen.pop(own.get(key, ""), None)
-            used -= _size(there[key])
-        if used + memory.needed_bytes > memory.room_bytes:
+            used -= sizes[key]
+        if used + needed > memory.room_bytes:
             busy = [key for key, count in self._busy.items() if count and key != member]
-            raise _full(member, memory, busy)
+            raise _full(member, replace(memory, needed_bytes=needed), busy)
+
+    def _needed(self, name: Name, memory: Memory) -> int:
+        """Return what a model takes: what it took when it was there last, or else as planned."""
+        if memory.needed_bytes == memory.room_bytes and not memory.refused:
+            # It is planned to fill a card, and to spill what does not fit.
+            return memory.room_bytes
+        return self._sizes.get(_key(name.id), memory.needed_bytes)
+
+
+def _refused(member: str, memory: Memory) -> MemberError:
+    return member_error(_STATUS, f"{member} is not loaded: {memory.refused}", NO_MEMORY)
 
 
 def _full(member: str, memory: Memory, busy: list[str]) -> MemberError:
@@ -112,8 +133,10 @@ def _full(member: str, memory: Memory, busy: list[str]) -> MemberError:
     return member_error(_STATUS, text, NO_MEMORY)
 
 
-def _size(entry: Mapping[str, Any]) -> int:
-    return int(entry.get("size") or 0)
+def _size(entry: Mapping[str, Any], memory: Memory) -> int:
+    """Return what a loaded model takes of the room: of a card, without its part on the host."""
+    size = int(entry.get("size") or 0)
+    return min(size, int(entry.get("size_vram") or 0)) if memory.on_card else size
 
 
 def _key(name: Any) -> str:

@@ -55,13 +55,15 @@ class ModelInfo:
 class Memory:
     """What a model takes while its server at `url` has it in memory, of the room for all models.
 
-    `refused` is why it must never be loaded; empty if it may.
+    Where the room is `on_card`, only what a model takes of the card counts. `refused` is why the
+    plan does not let it be loaded; empty if it does.
     """
 
     url: str
     needed_bytes: int
     room_bytes: int
     refused: str = ""
+    on_card: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,22 @@ URL = "http://ollama"
 INFO = ModelInfo("", "", alias=False, talks=True, leaves=False)
 
 
-def name(key: str, size_gib: float, room_gib: float = 8, refused: str = "") -> Name:
-    memory = Memory(URL, int(size_gib * GIB), int(room_gib * GIB), refused)
+def name(
+    key: str, size_gib: float, room_gib: float = 8, refused: str = "", on_card: bool = False
+) -> Name:
+    memory = Memory(URL, int(size_gib * GIB), int(room_gib * GIB), refused, on_card)
     return Name(key, (key,), 60, 60, INFO, id=f"{key}:7b", memory=memory)
 
 
 @dataclass
 class Ollama:
-    """Has models in memory, each with its size in GiB; the first one ends soonest."""
+    """Has models in memory, each with its size in GiB; the first one ends soonest.
+
+    This `share` of each is on a card.
+    """
 
     loaded: dict[str, float] = field(default_factory=dict)
+    share: float = 0.0
     asked: int = 0
     unloaded: list[str] = field(default_factory=list)
     answer: httpx.Response | None = None
@@ -42,7 +48,12 @@ class Ollama:
         assert request.url.path == "/api/ps"
         self.asked += 1
         listed = [
-            {"name": key, "size": int(size * GIB), "expires_at": f"2026-01-01T00:{number:02}"}
+            {
+                "name": key,
+                "size": int(size * GIB),
+                "size_vram": int(self.share * size * GIB),
+                "expires_at": f"2026-01-01T00:{number:02}",
+            }
             for number, (key, size) in enumerate(self.loaded.items())
         ]
         return self.answer or httpx.Response(200, json={"models": listed})
@@ -65,12 +76,44 @@ async def admit(rooms: Rooms, member: str) -> None:
         pass
 
 
-async def test_what_the_plan_refuses_is_refused_without_a_question() -> None:
-    ollama = Ollama()
-    why = "it needs 9.0 GiB, and TTS and the reserve leave 4.0 GiB of card"
-    rooms = ollama.rooms(name("big", 9, 4, why))
-    assert await refusal(rooms, "big") == f"big is not loaded: {why}"
-    assert ollama.asked == 0
+WHY = "it needs 9.0 GiB, and TTS and the reserve leave 4.0 GiB of card"
+
+
+async def test_what_the_plan_refuses_is_refused_before_it_begins() -> None:
+    ollama = Ollama({"small:7b": 2})
+    rooms = ollama.rooms(name("big", 9, 4, WHY))
+    assert await refusal(rooms, "big") == f"big is not loaded: {WHY}"
+    # Nor does anything make room for it.
+    assert ollama.unloaded == []
+    # Also where nobody knows what is in memory.
+    ollama.answer = httpx.Response(500)
+    assert await refusal(rooms, "big") == f"big is not loaded: {WHY}"
+
+
+async def test_what_the_server_has_in_memory_counts_more_than_an_old_plan() -> None:
+    """Another program loaded it, or the plan did not know it: its real size is the server's."""
+    ollama = Ollama({"big:7b": 3})
+    rooms = ollama.rooms(name("big", 9, 4, WHY), name("small", 2, 4))
+    await admit(rooms, "big")
+    ollama.loaded, ollama.now = {}, ollama.now + 11
+    await admit(rooms, "big")
+    # And the other way round: what took more than planned is refused the next time.
+    ollama.loaded = {"small:7b": 5}
+    await admit(rooms, "small")
+    ollama.loaded, ollama.now = {}, ollama.now + 11
+    assert "needs 5.0 GiB of the 4.0 GiB" in await refusal(rooms, "small")
+
+
+async def test_only_its_part_of_a_card_counts_of_a_model_that_spills() -> None:
+    ollama = Ollama({"spilled:7b": 12}, share=0.5)
+    spilled = name("spilled", 8, 8, on_card=True)
+    rooms = ollama.rooms(spilled, name("small", 2, 8, on_card=True))
+    await admit(rooms, "small")
+    assert ollama.unloaded == []
+    # It fills the card as planned, though it took less of it when others were there.
+    ollama.loaded = {"small:7b": 2}
+    await admit(rooms, "spilled")
+    assert ollama.unloaded == ["small:7b"]
 
 
 async def test_without_a_plan_nothing_is_asked() -> None:
