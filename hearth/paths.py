@@ -12,6 +12,8 @@ SITE_CERTIFICATES = Path("/var/lib/hearth/caddy")
 # For people and for the pages.
 ROOT_CERTIFICATE = COMPOSE / "root.crt" if FORM else Path("/etc/hearth/pki/root.crt")
 RECEIPT_FOLDER = COMPOSE / "receipt" if FORM else Path("/var/lib/hearth/receipt")
+# What the last tests of the house measured.
+RECEIPT = "receipt.json"
 # Beside it: each figure over the kept receipts; the page and `hearth doctor` read it.
 TREND = "trend.json"
 # Beside it: what `hearth plan` measured and proposed last; the page shows it.

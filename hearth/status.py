@@ -25,7 +25,7 @@ from hearth.machine import engine, outside, pki, probe, systemd
 from hearth.machine.environment import free_bytes
 from hearth.machine.facts import FactsError
 from hearth.machine.other_firewalls import firewall_problems
-from hearth.paths import FIREWALL_UNIT, RECEIPT_FOLDER, ROOT_CERTIFICATE, TRUST_CONFIG
+from hearth.paths import FIREWALL_UNIT, RECEIPT, RECEIPT_FOLDER, ROOT_CERTIFICATE, TRUST_CONFIG
 from hearth.render.agents import MEASURED, read_scores, untrusted
 
 _TIMEOUT_S = 5
@@ -264,7 +264,7 @@ def judge_needs(house: House, tried: Mapping[Flow, str]) -> tuple[bool, str]:
 def accelerator() -> str:
     """Return what the last receipt measured of the accelerator, in one line."""
     try:
-        receipt = json.loads((RECEIPT_FOLDER / "receipt.json").read_text(encoding="utf-8"))
+        receipt = json.loads((RECEIPT_FOLDER / RECEIPT).read_text(encoding="utf-8"))
         found = {str(key): str(value) for key, value in receipt["accelerator"].items()}
     except (OSError, ValueError, KeyError, AttributeError):
         found = {}

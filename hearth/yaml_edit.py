@@ -13,7 +13,7 @@ import yaml
 
 from hearth.files import locked, write_atomic
 
-Value = str | bool | Sequence[str] | Mapping[str, str | bool | Sequence[str]]
+Value = str | int | bool | Sequence[str] | Mapping[str, str | bool | Sequence[str]]
 
 
 class EditError(Exception):

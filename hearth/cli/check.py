@@ -1,9 +1,12 @@
 """`hearth check`."""
 
+from pathlib import Path
+
 import typer
 
 from hearth.catalogue import CatalogueError, House
 from hearth.cli.console import AsJson, note, print_error, print_json, show
+from hearth.machine.facts import graphics, memory_bytes
 from hearth.paths import PLAN, RECEIPT_FOLDER
 from hearth.project import current
 from hearth.render.agents import notes_on_trust
@@ -50,7 +53,7 @@ def check_inventory(as_json: AsJson = False) -> None:
 def _misfits(house: House) -> tuple[list[str], list[str]]:
     """Return the models that do not fit this machine, and a note where that is not known.
 
-    The machine is as `hearth plan` measured it last.
+    The machine is as `hearth plan` measured it last; a plan for another one refuses nothing.
     """
     path = RECEIPT_FOLDER / PLAN
     try:
@@ -59,9 +62,13 @@ def _misfits(house: House) -> tuple[list[str], list[str]]:
         return [], []
     # Here, since a house without a plan needs none of it.
     from hearth.plan import PlanError
-    from hearth.plan.inventory import misfits_of
+    from hearth.plan.inventory import misfits, plan_of_document
+    from hearth.plan.machine import other_machine
 
     try:
-        return list(misfits_of(text, str(path), house)), []
+        plan = plan_of_document(text, str(path), house)
     except PlanError:
         return [], [f"{path} cannot be read: run `hearth plan`"]
+    if changed := other_machine(plan.machine, memory_bytes(Path("/")), graphics().any_card):
+        return [], [f"the plan is for another machine ({changed}): run `hearth plan`"]
+    return list(misfits(plan, house)), []

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 import yaml
@@ -14,19 +14,28 @@ from rich.text import Text
 
 from hearth.catalogue import House
 from hearth.catalogue.naming import size_bytes
-from hearth.cli.console import AsJson, confirm, note, print_json, show, table, waiting
+from hearth.cli.console import AsJson, confirm, known, note, print_json, show, table, waiting
 from hearth.files import write_atomic
 from hearth.machine.measured import measure
-from hearth.paths import PLAN, RECEIPT_FOLDER
+from hearth.paths import PLAN, RECEIPT, RECEIPT_FOLDER
 from hearth.plan import PlanError
 from hearth.plan.document import document_of
 from hearth.plan.headers import as_model, read_header
-from hearth.plan.inventory import apply_changes, changes, diff, unlisted_models, wishes_of
+from hearth.plan.inventory import (
+    apply_changes,
+    changes,
+    diff,
+    measured_waits,
+    slots_of,
+    unlisted_models,
+    wishes_of,
+)
 from hearth.plan.machine import as_plain, read_machine
 from hearth.plan.memory import Budget
-from hearth.plan.models import KnownModel, find_model
+from hearth.plan.models import CACHE_BYTES, CacheType, KnownModel, find_model
 from hearth.plan.predict import predictions
 from hearth.plan.proposal import Plan, Row, make_plan
+from hearth.plan.speech import STT
 from hearth.plan.speed import PROMPT_TOKENS, Band
 from hearth.project import Project, current
 from hearth.sources.model_header import registry_header
@@ -99,7 +108,13 @@ def plan_models(
         int | None,
         typer.Option("--context", min=1, show_default="the inventory's", help="Tokens of a chat."),
     ] = None,
-    slots: Annotated[int, typer.Option(min=1, max=64, help="Requests at once.")] = 1,
+    slots: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, show_default="the inventory's, or 1", help="Requests at once."),
+    ] = None,
+    cache: Annotated[
+        str, typer.Option(help=f"Type of the key-value cache: {', '.join(CACHE_BYTES)}.")
+    ] = "f16",
     reserve: Annotated[
         str | None,
         typer.Option(
@@ -130,7 +145,15 @@ def plan_models(
             measured = measure()
     else:
         measured = read_machine(machine.read_text("utf-8", errors="replace"), str(machine))
-    wishes = wishes_of(house, context=tokens, slots=slots, reserve_bytes=_size(reserve))
+    wishes = wishes_of(
+        house,
+        context=tokens,
+        slots=_slots(slots, house),
+        cache_type=cast(CacheType, known("cache type", cache, CACHE_BYTES)),
+        reserve_bytes=_size(reserve),
+        # Another machine's speech was not measured here.
+        measured=measured_waits(_receipt(), house, measured) if here else (),
+    )
     extra = [*unlisted_models(house), *map(_model, gguf or ())]
     extra += _from_registry(models or (), house)
     plan = make_plan(measured, wishes, extra)
@@ -153,6 +176,27 @@ def _size(text: str | None) -> float | None:
         return float(size_bytes(text))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a size: write e.g. 2GB") from None
+
+
+def _receipt() -> bytes:
+    try:
+        return (RECEIPT_FOLDER / RECEIPT).read_bytes()
+    except OSError:
+        return b""
+
+
+def _slots(asked: int | None, house: House) -> int | None:
+    """Return the requests at once that were asked for; what the inventory sets would overrule it.
+
+    Raises:
+        BadParameter: the inventory sets another number.
+    """
+    fixed = slots_of(house)
+    if asked and fixed and asked != fixed:
+        raise typer.BadParameter(
+            f"the inventory lets the model server answer {fixed} requests at once: change it there"
+        )
+    return asked
 
 
 def _from_registry(names: Iterable[str], house: House) -> Iterable[KnownModel]:
@@ -249,8 +293,8 @@ def _choices_table(plan: Plan) -> RenderableType:
             each.what,
             each.model,
             Text(
-                f"{each.reason}; {'text' if each.what == 'transcribe' else 'first sound'} after "
-                f"about {each.wait_s:.1f} s"
+                f"{each.reason}; {'text' if each.what == STT else 'first sound'} after "
+                f"{each.wait_s:.1f} s ({each.wait_source})"
             ),
         )
         for each in plan.speech

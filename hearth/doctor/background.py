@@ -18,7 +18,14 @@ from hearth.clients import ClientError
 from hearth.clients.endpoints import get_json, lan_address, one_line
 from hearth.files import write_atomic
 from hearth.machine import pki, runs
-from hearth.paths import LAST_RUN, RECEIPT_FOLDER, ROOT_CERTIFICATE, SITE_CERTIFICATES, WATCH_STATE
+from hearth.paths import (
+    LAST_RUN,
+    RECEIPT,
+    RECEIPT_FOLDER,
+    ROOT_CERTIFICATE,
+    SITE_CERTIFICATES,
+    WATCH_STATE,
+)
 from hearth.status import data_folders
 
 # A whole backup can be decrypted with the recovery key only, which the house does not have.
@@ -216,7 +223,7 @@ def _backup(
     return {**known, "verified": verified}
 
 
-def receipt(path: Path = RECEIPT_FOLDER / "receipt.json") -> dict[str, Any]:
+def receipt(path: Path = RECEIPT_FOLDER / RECEIPT) -> dict[str, Any]:
     """Return the last receipt, with `made` as a Unix time; empty before the first."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -48,6 +48,11 @@ class Graphics:
     nvidia_card: bool
     nvidia_tool: bool
 
+    @property
+    def any_card(self) -> bool:
+        """Whether there is one, usable by services or not."""
+        return self.nvidia_card or bool(self.render_nodes)
+
     def has(self, gpu: str) -> bool:
         """Return whether a service with this `gpu` in its record can have it here."""
         cuda, vulkan = self.nvidia_card and self.nvidia_tool, bool(self.render_nodes)

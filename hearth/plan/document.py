@@ -37,10 +37,12 @@ def document_of(plan: Plan) -> dict[str, Any]:
                 "model": each.model,
                 "on_card": each.on_card,
                 "wait_s": round(each.wait_s, 2),
+                "wait_source": each.wait_source,
                 "reason": each.reason,
             }
             for each in plan.speech
         ],
+        "measured_waits": [as_plain(each) for each in plan.wishes.measured],
         "models": [_row(row) for row in plan.rows],
         "budgets": [
             {

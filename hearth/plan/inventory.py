@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
 
 from hearth.catalogue import Catalogue, House
 from hearth.catalogue.house import DEFAULT_CONTEXT_TOKENS, Alias, Model
 from hearth.files import write_atomic
 from hearth.plan import PlanError
 from hearth.plan.estimate import estimated_shape
-from hearth.plan.machine import read_machine
+from hearth.plan.machine import MeasuredMachine, read_machine
 from hearth.plan.memory import alternatives
-from hearth.plan.models import CacheType, KnownModel, find_model
+from hearth.plan.models import CACHE_BYTES, CacheType, KnownModel, find_model
 from hearth.plan.proposal import (
     ROLES,
     Plan,
@@ -26,12 +29,14 @@ from hearth.plan.proposal import (
     speech_alternatives,
 )
 from hearth.plan.quantisation import weight_bytes
-from hearth.plan.speech import SttModel
+from hearth.plan.speech import STT, TTS, MeasuredWait, SttModel
 from hearth.yaml_edit import Value, set_in_file, with_value
 
 _LOCAL = "local"
 # The size of a model whose download is known tells its parameters; Ollama pulls this by default.
 _USUAL = "Q4_K_M"
+# A download that differs by more from every file of the list is another model of the same name.
+_ALIKE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,12 @@ def wishes_of(
     house: House,
     *,
     context: int | None = None,
-    slots: int = 1,
+    slots: int | None = None,
     cache_type: CacheType = "f16",
     reserve_bytes: float | None = None,
+    measured: Sequence[MeasuredWait] = (),
 ) -> Wishes:
-    """Return what this house needs of a plan."""
+    """Return what this house needs of a plan; `slots` are those that the house sets, or 1."""
     pulled = [model.context or 0 for model in house.models.values() if model.pulled]
     speech = [service for service in house.offering("speech") if service.here]
     stt = [
@@ -64,17 +70,70 @@ def wishes_of(
     ]
     return Wishes(
         context=context or max(pulled, default=DEFAULT_CONTEXT_TOKENS),
-        slots=slots,
+        slots=slots or slots_of(house) or 1,
         cache_type=cache_type,
         reserve_bytes=reserve_bytes,
+        measured=measured,
         stt_models=sorted(stt, key=lambda model: -model.download_bytes),
         has_tts=bool(speech),
         tts_on_card=True,
     )
 
 
+def measured_waits(receipt: bytes, house: House, machine: MeasuredMachine) -> list[MeasuredWait]:
+    """Return what this house's last receipt measured of speech; nothing of what is no receipt."""
+    has_cuda = any(card.backend == "cuda" for card in machine.cards)
+    try:
+        found = json.loads(receipt)
+        source = f"measured here on {str(found['made'])[:10]}"
+        figures = {one["name"]: one for one in found["figures"]}
+        return list(_waits(figures, source, house, has_cuda))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []
+
+
+def _waits(
+    figures: Mapping[str, Any], source: str, house: House, has_cuda: bool
+) -> Iterator[MeasuredWait]:
+    for service in house.services.values():
+        if one := figures.get(f"first sound of {service.name}"):
+            wait_s, on_card = one["median"] / 1000, service.gpu == "cuda"
+            yield MeasuredWait(what=TTS, on_card=on_card, wait_s=wait_s, source=source)
+        if one := figures.get(f"end of speech to text of {service.name}"):
+            yield MeasuredWait(
+                what=STT,
+                on_card=has_cuda and service.gpu in ("auto", "cuda"),
+                wait_s=one["median"] / 1000,
+                source=source,
+                # Its conditions begin with the model.
+                model=one["conditions"].partition(",")[0],
+            )
+
+
+def slots_of(house: House) -> int | None:
+    """Return how many requests at once the house sets for its model server; None for `auto`."""
+    for service in house.offering("loaded_models"):
+        # The role's variable has the role's name before it, as all variables of roles.
+        found = str(service.settings.get(f"{service.role}_parallel", ""))
+        if found.isdecimal() and int(found):
+            return int(found)
+    return None
+
+
+def listed(model: Model) -> KnownModel | None:
+    """Return the shipped list's model that a model of the inventory is."""
+    known = find_model(model.id)
+    if known is None or not model.download_bytes:
+        return known
+    sizes = (size / model.download_bytes for size in known.files.values())
+    return known if any(abs(ratio - 1) <= _ALIKE for ratio in sizes) else None
+
+
 def unlisted_models(house: House) -> list[KnownModel]:
-    """Return the inventory's models that the shipped list lacks; dimensions by their size."""
+    """Return the inventory's models that the shipped list lacks; dimensions by their size.
+
+    One of the list's name, but of another size, replaces it.
+    """
     return [
         KnownModel(
             name=model.name,
@@ -87,8 +146,16 @@ def unlisted_models(house: House) -> list[KnownModel]:
         )
         for model in house.models.values()
         if model.pulled and model.kind == "chat" and model.download_bytes
-        if find_model(model.id) is None
+        if listed(model) is None
     ]
+
+
+def known_models_of(house: House) -> dict[str, KnownModel]:
+    """Return what the planner knows of the house's own models that generate text, by name."""
+    extra = {one.name: one for one in unlisted_models(house)}
+    chats = [one for one in house.models.values() if one.pulled and one.kind == "chat"]
+    found = {one.name: listed(one) or extra.get(one.name) for one in chats}
+    return {name: known for name, known in found.items() if known}
 
 
 def _parameters(download_bytes: int) -> float:
@@ -109,6 +176,9 @@ def changes(plan: Plan, house: House, catalogue: Catalogue) -> list[Change]:
         name = _inventory_name(house, choice.model)
         if name not in catalogue.models:
             found += _new_model(name, rows[choice.model], provider)
+        if plan.wishes.context != wishes_of(house).context:
+            tokens = rows[choice.model].context
+            found.append(Change("models.yml", ("models", name, "context"), tokens))
         if (members := _members(catalogue, alias, name)) != list(
             catalogue.aliases[alias.name].members
         ):
@@ -225,36 +295,45 @@ def apply_changes(folder: Path, wanted: Sequence[Change], check: Callable[[], ob
         raise
 
 
-def misfits_of(document: str, name: str, house: House) -> Iterator[str]:
-    """Yield the misfits on the machine of a stored plan, made for this house as it is now.
+def plan_of_document(document: str, name: str, house: House) -> Plan:
+    """Return a stored plan, made again for this house as it is now.
 
     Raises:
         PlanError: the document is no plan.
     """
     try:
         stored = json.loads(document)
-        reserve, machine = stored["reserve_bytes"], json.dumps(stored["machine"])
-        wishes = wishes_of(house, slots=int(stored["slots"]), reserve_bytes=reserve)
+        machine, reserve = json.dumps(stored["machine"]), stored["reserve_bytes"]
+        slots, cache_type = int(stored["slots"]), stored["cache_type"]
+        if cache_type not in CACHE_BYTES:
+            raise ValueError
+        wishes = wishes_of(
+            house,
+            slots=slots_of(house) or slots,
+            cache_type=cache_type,
+            reserve_bytes=None if reserve is None else float(reserve),
+            measured=TypeAdapter(list[MeasuredWait]).validate_python(
+                stored.get("measured_waits", [])
+            ),
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         raise PlanError(f"{name} is not a plan") from None
-    plan = make_plan(read_machine(machine, name), wishes, unlisted_models(house))
-    yield from misfits(plan, house)
+    return make_plan(read_machine(machine, name), wishes, unlisted_models(house))
 
 
 def misfits(plan: Plan, house: House) -> Iterator[str]:
     """Yield a line for each model of an alias that does not fit, with what would help."""
-    extra = {model.name: model for model in unlisted_models(house)}
+    known = known_models_of(house)
     seen = set()
     for alias in house.aliases.values():
         for member in alias.members:
-            model = house.models[member]
-            if member in seen or not model.pulled or model.kind != "chat":
+            if member in seen or member not in known:
                 continue
             seen.add(member)
-            known = find_model(model.id) or extra.get(model.name)
-            row = row_of(plan, model, known)
-            if known and row and not row.fits:
-                yield _misfit(plan, model, known, row, alias.name)
+            model = house.models[member]
+            row = row_of(plan, model, known[member])
+            if row and not row.fits:
+                yield _misfit(plan, model, known[member], row, alias.name)
 
 
 def row_of(plan: Plan, model: Model, known: KnownModel | None) -> Row | None:

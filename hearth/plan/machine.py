@@ -17,6 +17,8 @@ Backend = Literal["cpu", "cuda", "rocm", "vulkan", "metal"]
 MemoryKind = Literal["shared", "dedicated"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 GIB = 2**30
+# The kernel keeps a little more or less of the memory with each version.
+_SAME_MEMORY = 0.05
 # Cards of one backend work together, and Ollama prefers them in this order.
 _PREFERRED: tuple[Backend, ...] = ("cuda", "rocm", "metal", "vulkan")
 
@@ -137,6 +139,18 @@ def read_machine(text: str, name: str) -> MeasuredMachine:
     if problem := _nonsense(machine):
         raise PlanError(f"{name}: {problem}: measure again with `hearth machine > {name}`")
     return machine
+
+
+def other_machine(machine: MeasuredMachine, memory_bytes: int, has_card: bool) -> str:
+    """Return what has changed since a machine was measured, in words; empty where nothing has."""
+    if abs(memory_bytes / machine.memory_bytes - 1) > _SAME_MEMORY:
+        was, now = (size / GIB for size in (machine.memory_bytes, memory_bytes))
+        return f"{was:.0f} GiB of memory then, {now:.0f} GiB now"
+    if has_card != bool(machine.cards):
+        return (
+            "a graphics processor now, none then" if has_card else "its graphics processor is gone"
+        )
+    return ""
 
 
 def as_plain(value: Any) -> Any:

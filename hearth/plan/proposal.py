@@ -17,7 +17,15 @@ from hearth.plan.memory import (
     reserve_lines,
 )
 from hearth.plan.models import CacheType, KnownModel, Role, find_model, known_models
-from hearth.plan.speech import SpeechChoice, SttModel, choose_stt, choose_tts, tts_wait_s
+from hearth.plan.speech import (
+    TTS,
+    MeasuredWait,
+    SpeechChoice,
+    SttModel,
+    choose_stt,
+    choose_tts,
+    tts_wait_s,
+)
 from hearth.plan.speed import Speed, speed_of, with_draft
 
 # Generated tokens per second that a role should have, and the least quality for which that speed
@@ -42,7 +50,8 @@ class Wishes:
     """What a plan is made for: `context` is the tokens of one conversation, of which `slots` run.
 
     `reserve_bytes` replaces what others hold of the first device. `stt_models` are in the order in
-    which they are tried, and `tts_on_card` says whether the house may run TTS on a card.
+    which they are tried, `measured` are waits in this very house, and `tts_on_card` says whether
+    the house may run TTS on a card.
     """
 
     context: int = 8192
@@ -50,13 +59,14 @@ class Wishes:
     cache_type: CacheType = "f16"
     reserve_bytes: float | None = None
     stt_models: Sequence[SttModel] = ()
+    measured: Sequence[MeasuredWait] = ()
     has_tts: bool = True
     tts_on_card: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One model in one quantisation on this machine.
+    """One model in one quantisation on this machine, with a `context` of so many tokens.
 
     `needed_bytes` is what it takes of the first device. A model that thinks first writes its
     answer after `answer_s`, by its usual number of thoughts. `draft_tokens_per_s` is what a small
@@ -67,6 +77,7 @@ class Row:
     base: str
     summary: str
     quantisation: str
+    context: int
     needed_bytes: float
     speed: Speed
     answer_s: float | None = None
@@ -171,10 +182,11 @@ def _rooms(place: Place, cpu: Place, wishes: Wishes) -> list[_Room]:
         if tts_on_card and not (wishes.has_tts and wishes.tts_on_card):
             continue
         speech = []
-        if stt := choose_stt(wishes.stt_models, place if stt_on_card else cpu, cpu):
+        where, measured = place if stt_on_card else cpu, wishes.measured
+        if stt := choose_stt(wishes.stt_models, where, cpu, measured):
             speech.append(stt)
         if wishes.has_tts:
-            speech.append(choose_tts(place, cpu, tts_on_card))
+            speech.append(choose_tts(place, cpu, tts_on_card, measured))
         lines = [line for each in speech for line in each.card_lines]
         if place.kind == "shared":
             lines += [line for each in speech for line in each.host_lines]
@@ -213,6 +225,7 @@ def _row(model: KnownModel, quantisation: str, place: Place, wishes: Wishes, tak
         base=model.name,
         summary=model.summary,
         quantisation=quantisation,
+        context=one.context,
         needed_bytes=sum(line.size_bytes for line in one.lines(place)),
         speed=speed,
         capabilities=model.capabilities,
@@ -342,7 +355,7 @@ def speech_alternatives(
         saves = sum(line.size_bytes for line in each.card_lines)
         if not saves:
             continue
-        if each.what == "TTS":
+        if each.what == TTS:
             later = tts_wait_s(cpu) - tts_wait_s(place)
             yield Alternative("TTS on the processor", saves, f"first sound +{1000 * later:.0f} ms")
         else:

@@ -5,17 +5,14 @@ The role of the model server and the gateway get it as data; `hearth models` sho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.catalogue.house import House, Model
-from hearth.plan import PlanError
-from hearth.plan.inventory import row_of, unlisted_models, wishes_of
-from hearth.plan.machine import read_machine
-from hearth.plan.models import CacheType, find_model
-from hearth.plan.proposal import Plan, make_plan
+from hearth.plan.inventory import known_models_of, row_of
+from hearth.plan.models import CacheType, KnownModel
+from hearth.plan.proposal import Plan
 
 # What a model takes where the planner knows nothing but the size of its file.
 _LOADED_PART = 1.2
@@ -34,10 +31,12 @@ class ModelBudget:
 class RuntimeBudget:
     """The memory of the device that computes models, and how the server is to share it.
 
-    `room_bytes` is what speech and the reserve leave. `keep_alive` is empty where the role decides.
+    `room_bytes` is what speech and the reserve leave of it: of a card where it is `on_card`, which
+    has a memory of its own. `keep_alive` is empty where the role decides.
     """
 
     device: str
+    on_card: bool = False
     room_bytes: int
     slots: int = 1
     cache_type: CacheType = "f16"
@@ -46,46 +45,35 @@ class RuntimeBudget:
     models: Mapping[str, ModelBudget] = field(default_factory=dict)
 
 
-def runtime_budget(document: str, name: str, house: House) -> RuntimeBudget:
-    """Return the budget of a stored plan, made for this house as it is now.
-
-    Raises:
-        PlanError: the document is no plan.
-    """
-    try:
-        stored = json.loads(document)
-        reserve, machine = stored["reserve_bytes"], json.dumps(stored["machine"])
-        slots, cache_type = int(stored["slots"]), stored["cache_type"]
-        wishes = wishes_of(house, slots=slots, cache_type=cache_type, reserve_bytes=reserve)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise PlanError(f"{name} is not a plan") from None
-    plan = make_plan(read_machine(machine, name), wishes, unlisted_models(house))
-    models = {one.name: _model_budget(plan, one, house) for one in _loaded_models(house)}
+def runtime_budget(plan: Plan, house: House) -> RuntimeBudget:
+    """Return the budget of a plan that was made for this house."""
+    known = known_models_of(house)
+    models = {one.name: _model_budget(plan, one, known.get(one.name)) for one in _loaded(house)}
     sizes = [one.needed_bytes for one in models.values() if not one.refused]
     together = _together(sizes, plan.room_bytes)
     # Memory that others may need is given back; a set reserve leaves them theirs.
-    forever = bool(sizes) and together == len(sizes) and reserve is not None
+    has_reserve = plan.wishes.reserve_bytes is not None
+    forever = bool(sizes) and together == len(sizes) and has_reserve
     return RuntimeBudget(
         device=plan.place.name,
+        on_card=plan.place.kind == "dedicated",
         room_bytes=max(0, round(plan.room_bytes)),
-        slots=slots,
-        cache_type=cache_type,
+        slots=plan.wishes.slots,
+        cache_type=plan.wishes.cache_type,
         most_loaded=max(1, together),
         keep_alive=_FOREVER if forever else "",
         models=models,
     )
 
 
-def _loaded_models(house: House) -> Iterable[Model]:
+def _loaded(house: House) -> Iterable[Model]:
     """Return the models that a server of this house loads by itself."""
     used = {member for alias in house.aliases.values() for member in alias.members}
     return (one for one in house.models.values() if one.pulled and one.usable and one.name in used)
 
 
-def _model_budget(plan: Plan, model: Model, house: House) -> ModelBudget:
-    extra = {one.name: one for one in unlisted_models(house)}
-    known = find_model(model.id) or extra.get(model.name)
-    row = row_of(plan, model, known) if model.kind == "chat" else None
+def _model_budget(plan: Plan, model: Model, known: KnownModel | None) -> ModelBudget:
+    row = row_of(plan, model, known)
     if row is None:
         size = model.memory_bytes or round((model.download_bytes or 0) * _LOADED_PART)
         return ModelBudget(size)
@@ -93,7 +81,8 @@ def _model_budget(plan: Plan, model: Model, house: House) -> ModelBudget:
     # What spills out of a card fills it to the last byte, also what speech grows into.
     starves = row.speed.where == "spilled" and any(one.on_card for one in plan.speech)
     if row.speed.where != "nowhere" and not starves:
-        return ModelBudget(needed)
+        # The rest of a model that spills is on the host.
+        return ModelBudget(min(needed, max(0, round(plan.room_bytes))))
     speech = [one.what for one in plan.speech if one.on_card or not starves]
     others = ", ".join(["the reserve", *speech])
     gib, room = needed / 2**30, max(0.0, plan.room_bytes) / 2**30

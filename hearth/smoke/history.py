@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hearth.files import write_atomic
-from hearth.paths import RECEIPT_FOLDER, TREND
+from hearth.paths import RECEIPT, RECEIPT_FOLDER, TREND
 from hearth.smoke.receipt import Receipt, VerifyError, parse, render
 from hearth.smoke.trend import TREND_FORM, trends
 
-LAST = "receipt.json"
 # A receipt has some hundred kilobytes.
 MOST, MOST_BYTES, ONE_BYTES = 60, 20 * 2**20, 8 * 2**20
 _NAME = re.compile(r"\d{8}T\d{6}Z")
@@ -64,7 +63,7 @@ def read_history(folder: Path = RECEIPT_FOLDER) -> History:
     """Return every kept receipt, and the last one even if it could not be kept."""
     kept, problems = dict[str, Kept](), []
     # The last one comes last: where it is kept as well, the kept file is the same.
-    for path in [*_files(folder), *(p for p in [folder / LAST] if p.exists())]:
+    for path in [*_files(folder), *(p for p in [folder / RECEIPT] if p.exists())]:
         try:
             receipt = read(path)
             name = name_of(receipt)
@@ -119,11 +118,11 @@ def write(receipt: Receipt, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         before = read_history(folder).kept
-        write_atomic(folder / LAST, text)
+        write_atomic(folder / RECEIPT, text)
         write_atomic(folder / "index.html", render(receipt).encode())
         # The receipt of an older Hearth was kept nowhere else.
         for old in before:
-            if old.path == folder / LAST:
+            if old.path == folder / RECEIPT:
                 _keep(folder, old.name, as_text(old.receipt))
         _keep(folder, name_of(receipt), text)
         document = {"form": TREND_FORM, "house": receipt.house, "made": receipt.made}

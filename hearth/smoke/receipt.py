@@ -21,7 +21,7 @@ from hearth.catalogue.house import House
 from hearth.clients.stats import Spread, spread
 from hearth.machine import bandwidth, facts
 from hearth.machine.facts import MachineInfo
-from hearth.paths import RECEIPT_FOLDER
+from hearth.paths import RECEIPT, RECEIPT_FOLDER
 from hearth.project import Project
 from hearth.smoke.drill.cases import SLOW, DrillRow
 from hearth.sources.lock import known
@@ -291,7 +291,7 @@ def run(
     # Before the tests, so that no model generates meanwhile.
     machine = measured_machine()
     argv = _argv(project, mark, words)
-    limit_s = time_limit(RECEIPT_FOLDER / "receipt.json") + (DRILL_S if "drill" in mark else 0)
+    limit_s = time_limit(RECEIPT_FOLDER / RECEIPT) + (DRILL_S if "drill" in mark else 0)
     argv += [f"--hearth-limit={limit_s:.0f}"]
     for event in project.events(argv, log, {"NO_COLOR": "1"}, limit_s + _GRACE_S):
         kind = event.pop("kind")
@@ -323,7 +323,7 @@ def run(
         remarks=notes.get("remarks", []),
         unverified=unverified(project.inventory, house),
         trust=status.trust_addresses(house),
-        drill=drill or last_drill(RECEIPT_FOLDER / "receipt.json"),
+        drill=drill or last_drill(RECEIPT_FOLDER / RECEIPT),
         digests=_digests(house),
     )
 

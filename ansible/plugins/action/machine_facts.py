@@ -17,10 +17,12 @@ from typing import Any, ClassVar
 from hearth.catalogue.house import House, from_vars
 from hearth.machine.action import HouseAction
 from hearth.machine.environment import MASKED, is_masked, read_environment
-from hearth.machine.facts import FactsError, read_facts
+from hearth.machine.facts import Facts, FactsError, read_facts
 from hearth.machine.preflight import choose_accelerator, violations_and_warnings
 from hearth.paths import PLAN, RECEIPT_FOLDER
 from hearth.plan import PlanError
+from hearth.plan.inventory import plan_of_document
+from hearth.plan.machine import other_machine
 from hearth.plan.runtime import runtime_budget
 from hearth.remove import before
 
@@ -79,7 +81,7 @@ def read(house: House) -> dict[str, Any]:
         name: choose_accelerator(service.gpu, facts.graphics)
         for name, service in house.services.items()
     }
-    budget, problems = stored_budget(house, RECEIPT_FOLDER / PLAN)
+    budget, problems = stored_budget(house, RECEIPT_FOLDER / PLAN, facts)
     warnings = [*warnings, *problems]
     return {
         "machine": asdict(facts),
@@ -89,11 +91,18 @@ def read(house: House) -> dict[str, Any]:
     }
 
 
-def stored_budget(house: House, path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the budget of the stored plan, and what is wrong with it."""
+def stored_budget(house: House, path: Path, facts: Facts) -> tuple[dict[str, Any], list[str]]:
+    """Return the budget of the stored plan, and what is wrong with it.
+
+    There is none without a plan, and with one for another machine.
+    """
     try:
-        return asdict(runtime_budget(path.read_text("utf-8"), str(path), house)), []
+        plan = plan_of_document(path.read_text("utf-8"), str(path), house)
     except OSError:
         return {}, []
     except (PlanError, UnicodeDecodeError):
         return {}, [f"{path} cannot be read, so models have no budget: run `hearth plan`"]
+    if changed := other_machine(plan.machine, facts.memory_bytes, facts.graphics.any_card):
+        why = f"the plan is for another machine ({changed}), so models have no budget"
+        return {}, [f"{why}: run `hearth plan`"]
+    return asdict(runtime_budget(plan, house)), []

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from hearth import project
 from hearth.cli import check, plan
 from hearth.cli.app import app
+from hearth.machine.facts import Graphics
 from hearth.plan.machine import read_machine
 
 ROOT = Path(__file__).parents[3]
@@ -97,6 +98,7 @@ def test_without_a_terminal_nothing_is_written_unasked(house: Path) -> None:
     [
         (("--reserve", "much"), "is not a size: write e.g. 2GB"),
         (("--slots", "0"), "should be greater than or equal to 1"),
+        (("--cache", "q8"), "no cache type 'q8': did you mean q8_0?"),
         (("--machine", "/nowhere"), "does not exist"),
     ],
 )
@@ -106,10 +108,19 @@ def test_wrong_words_are_explained(house: Path, words: tuple[str, ...], what: st
     assert what in " ".join(found.output.replace("│", " ").split())
 
 
-def test_check_refuses_what_does_not_fit_the_measured_machine(house: Path) -> None:
+def test_check_refuses_what_does_not_fit_the_measured_machine(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert hearth("check").exit_code == 0
     stored = hearth("plan", "--machine", machine("card-8-comfyui"), "--json").stdout
     (house / "receipt" / "plan.json").write_text(stored)
+    # The plan of a machine that this one is not refuses nothing.
+    other = hearth("check")
+    assert other.exit_code == 0
+    assert "for another machine" in " ".join(other.output.split())
+    memory = json.loads(stored)["machine"]["memory_bytes"]
+    monkeypatch.setattr(check, "memory_bytes", lambda root: memory)
+    monkeypatch.setattr(check, "graphics", lambda: Graphics((), True, True))
     found = hearth("check")
     assert found.exit_code == 1
     assert "qwen3.5 (local) needs" in " ".join(found.output.split())
@@ -120,3 +131,40 @@ def test_check_refuses_what_does_not_fit_the_measured_machine(house: Path) -> No
     again = hearth("check")
     assert again.exit_code == 0
     assert "run `hearth plan`" in " ".join(again.output.split())
+
+
+def test_a_smaller_cache_is_planned_and_kept(house: Path) -> None:
+    plans = [
+        json.loads(hearth("plan", "--machine", machine("card-8"), "--json", *more).stdout)
+        for more in ((), ("--cache", "q8_0"))
+    ]
+    whole, small = ({one["name"]: one["needed_bytes"] for one in plan["models"]} for plan in plans)
+    assert small["llama3.1"] < whole["llama3.1"]
+    assert [plan["cache_type"] for plan in plans] == ["f16", "q8_0"]
+
+
+def test_the_inventory_overrules_requests_at_once(house: Path) -> None:
+    (house / "inventory/local").mkdir()
+    (house / "inventory/local/services.yml").write_text(
+        "services: {ollama: {settings: {ollama_parallel: 4}}}\n"
+    )
+    words = ("plan", "--machine", machine("card-8"), "--json")
+    assert json.loads(hearth(*words).stdout)["slots"] == 4
+    found = hearth(*words, "--slots", "2")
+    assert found.exit_code == 2
+    assert "answer 4 requests at once" in " ".join(found.output.replace("│", " ").split())
+
+
+def test_the_last_receipt_says_how_long_speech_takes_here(house: Path) -> None:
+    receipt = {
+        "made": "2026-11-26T11:38:25+00:00",
+        "figures": [{"name": "first sound of kokoro", "median": 346.0, "conditions": ""}],
+    }
+    (house / "receipt" / "receipt.json").write_text(json.dumps(receipt))
+    here = json.loads(hearth("plan", "--json").stdout)
+    speech = {one["what"]: one for one in here["speech"]}
+    assert speech["TTS"]["wait_s"] == 0.35
+    assert speech["TTS"]["wait_source"] == "measured here on 2026-11-26"
+    assert speech["transcribe"]["wait_source"] == "estimated"
+    other = json.loads(hearth("plan", "--machine", machine("cpu-16"), "--json").stdout)
+    assert {one["wait_source"] for one in other["speech"]} == {"estimated"}

@@ -1,5 +1,6 @@
 """What a plan would write into the inventory, and that nothing else changes there."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,11 +9,16 @@ import yaml
 
 from hearth.catalogue import CatalogueError, House, derive, load
 from hearth.plan import PlanError
+from hearth.plan.document import document_of
 from hearth.plan.inventory import (
     Change,
     apply_changes,
     changes,
     diff,
+    measured_waits,
+    misfits,
+    plan_of_document,
+    slots_of,
     unlisted_models,
     wishes_of,
 )
@@ -137,3 +143,81 @@ def test_models_of_the_inventory_that_the_list_lacks_are_judged_by_their_size(
     plan = plan_of("card-8", house_of(inventory))
     row = next(row for row in plan.rows if row.name == "mine:20b")
     assert row.speed.where == "spilled"
+
+
+def test_a_model_of_the_lists_name_but_another_size_is_judged_by_its_own(inventory: Path) -> None:
+    """Somebody's own build, or the lab's: it must not be taken for gigabytes."""
+    house = house_of(inventory)
+    assert unlisted_models(house) == []
+    local = inventory / "local"
+    local.mkdir()
+    small = {"qwen3.5": {"download": "21MB"}, "llama3.1": {"download": "8.5GB"}}
+    (local / "models.yml").write_text(yaml.safe_dump({"models": small}))
+    house = house_of(inventory)
+    # The list has llama3.1 in 8 bits.
+    assert [model.name for model in unlisted_models(house)] == ["qwen3.5"]
+    plan = plan_of("cpu-16", house)
+    (row,) = (row for row in plan.rows if row.base == "qwen3.5")
+    assert row.needed_bytes < 200e6
+    assert "qwen3.5" not in {choice.model for choice in plan.choices}
+    assert next(misfits(plan_of("vm", house), house)).startswith("models.yml: qwen3-vl")
+
+
+def test_the_inventorys_requests_at_once_are_planned_for(inventory: Path) -> None:
+    local = inventory / "local"
+    local.mkdir()
+    path = local / "services.yml"
+    for value, slots in (("4", 4), ("auto", None), ("0", None)):
+        path.write_text(f"services: {{ollama: {{settings: {{ollama_parallel: {value}}}}}}}\n")
+        house = house_of(inventory)
+        assert slots_of(house) == slots
+        assert wishes_of(house).slots == (slots or 1)
+    assert wishes_of(house, slots=2).slots == 2
+
+
+def test_a_longer_context_that_was_asked_for_is_written(inventory: Path) -> None:
+    house = house_of(inventory)
+    machine = read_machine((MACHINES / "apu-64.yml").read_text("utf-8"), "apu-64")
+    plan = make_plan(machine, wishes_of(house, context=32768), unlisted_models(house))
+    apply_changes(inventory, changes(plan, house, load(inventory)), lambda: load(inventory))
+    models = house_of(inventory).models
+    assert models["qwen3:30b-a3b"].context == 32768
+    assert models["qwen3.5"].context == house.models["qwen3.5"].context
+
+
+RECEIPT = {
+    "made": "2026-11-26T11:38:25+00:00",
+    "figures": [
+        {"name": "first sound of kokoro", "median": 346.0, "conditions": ""},
+        {"name": "first sound of kokoro_gpu", "median": 90.0, "conditions": ""},
+        {"name": "end of speech to text of whisper", "median": 1419.0, "conditions": "tiny, 3 s"},
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "has_card"), [("cpu-16", False), ("card-24", True)])
+def test_waits_for_speech_are_this_houses_last_ones(
+    inventory: Path, name: str, has_card: bool
+) -> None:
+    house = house_of(inventory)
+    machine = read_machine((MACHINES / f"{name}.yml").read_text("utf-8"), name)
+    waits = measured_waits(json.dumps(RECEIPT).encode(), house, machine)
+    plan = make_plan(machine, wishes_of(house, measured=waits), unlisted_models(house))
+    stt, tts = plan.speech
+    source = "measured here on 2026-11-26"
+    assert (stt.model, stt.on_card, stt.wait_s) == ("tiny", has_card, 1.419)
+    assert (tts.on_card, tts.wait_s) == (has_card, 0.09 if has_card else 0.346)
+    assert stt.wait_source == tts.wait_source == source
+    stored = json.dumps(document_of(plan))
+    again = plan_of_document(stored, "plan.json", house)
+    assert again.speech == plan.speech
+    assert again.room_bytes == plan.room_bytes
+
+
+@pytest.mark.parametrize("receipt", [b"", b"{", b"[]", b'{"made": 1, "figures": [5]}', b"\xff"])
+def test_what_is_no_receipt_measured_nothing(inventory: Path, receipt: bytes) -> None:
+    house = house_of(inventory)
+    machine = read_machine((MACHINES / "cpu-16.yml").read_text("utf-8"), "x")
+    assert measured_waits(receipt, house, machine) == []
+    speech = make_plan(machine, wishes_of(house)).speech
+    assert {each.wait_source for each in speech} == {"estimated"}

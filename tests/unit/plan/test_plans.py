@@ -10,7 +10,7 @@ import yaml
 from hearth.catalogue import House, derive, load
 from hearth.plan import PlanError
 from hearth.plan.document import document_of
-from hearth.plan.inventory import misfits, misfits_of, unlisted_models, wishes_of
+from hearth.plan.inventory import misfits, plan_of_document, unlisted_models, wishes_of
 from hearth.plan.machine import GIB, as_plain, read_machine
 from hearth.plan.proposal import Plan, Wishes, make_plan
 
@@ -148,10 +148,10 @@ def test_a_stored_plan_is_judged_by_the_inventory_of_today(house: House) -> None
 
     plan = plan_of("tiny", house)
     stored = json.dumps(document_of(plan))
-    assert len(list(misfits_of(stored, "plan.json", house))) == 6
+    assert len(list(misfits(plan_of_document(stored, "plan.json", house), house))) == 6
     for wrong in ("{}", "[]", "{", '{"machine": 5, "slots": 1, "reserve_bytes": null}'):
         with pytest.raises(PlanError, match=r"^plan\.json"):
-            list(misfits_of(wrong, "plan.json", house))
+            plan_of_document(wrong, "plan.json", house)
 
 
 def test_a_machine_comes_back_from_its_file() -> None:

@@ -10,10 +10,15 @@ import pytest
 
 from hearth.plan import PlanError
 from hearth.plan.document import document_of
-from hearth.plan.inventory import unlisted_models, wishes_of
+from hearth.plan.inventory import (
+    known_models_of,
+    plan_of_document,
+    unlisted_models,
+    wishes_of,
+)
 from hearth.plan.machine import Card, MeasuredMachine, MemoryNode, Rate
 from hearth.plan.proposal import make_plan
-from hearth.plan.runtime import RuntimeBudget, runtime_budget, server_settings
+from hearth.plan.runtime import RuntimeBudget, _model_budget, runtime_budget, server_settings
 from hearth.render.gateway import gateway_files
 from tests.documents import shipped_house
 
@@ -45,7 +50,7 @@ def machine(gib: int, card_gib: int = 0, held_gib: int = 0) -> MeasuredMachine:
 def budget(one: MeasuredMachine, **wishes: Any) -> RuntimeBudget:
     house = shipped_house()
     plan = make_plan(one, wishes_of(house, **wishes), unlisted_models(house))
-    return runtime_budget(json.dumps(document_of(plan)), "plan.json", house)
+    return runtime_budget(plan_of_document(json.dumps(document_of(plan)), "x", house), house)
 
 
 def test_a_large_machine_loads_all_models_and_refuses_none() -> None:
@@ -94,7 +99,7 @@ def test_a_card_is_planned_as_a_whole() -> None:
 @pytest.mark.parametrize("document", ["", "[]", "{}", '{"machine": 5}', "[" * 100_000, '"a"'])
 def test_what_is_no_plan_is_refused_in_one_line(document: str) -> None:
     with pytest.raises(PlanError, match=r"^plan\.json is not a plan$"):
-        runtime_budget(document, "plan.json", shipped_house())
+        plan_of_document(document, "plan.json", shipped_house())
 
 
 @pytest.mark.parametrize(
@@ -133,8 +138,32 @@ def test_the_gateway_gets_each_models_memory() -> None:
         "needed_bytes": 9 * GIB,
         "room_bytes": 8 * GIB,
         "refused": "too large",
+        "on_card": False,
     }
     assert "memory" not in names["llama3.1"]
     assert "memory" not in names["local"]
     without = gateway_files(house)["aliases.json"]
     assert not any("memory" in one for one in without.values())
+
+
+def test_a_model_that_spills_may_fill_the_card_and_no_more() -> None:
+    """The gateway refuses what needs more than the room, and this one is allowed."""
+    one = machine(64, card_gib=8)
+    house = shipped_house()
+    wishes = replace(wishes_of(house, slots=8), has_tts=False, stt_models=())
+    plan = make_plan(one, wishes, unlisted_models(house))
+    (row,) = (row for row in plan.rows if row.name == "llama3.1")
+    assert row.speed.where == "spilled"
+    known = known_models_of(house)["llama3.1"]
+    found = _model_budget(plan, house.models["llama3.1"], known)
+    assert (found.refused, found.needed_bytes) == ("", round(plan.room_bytes))
+
+
+def test_the_cache_and_the_requests_at_once_of_a_stored_plan_are_kept() -> None:
+    plain = budget(machine(32))
+    small = budget(machine(32), cache_type="q8_0", slots=4)
+    assert (small.cache_type, small.slots) == ("q8_0", 4)
+    four = budget(machine(32), slots=4).models["llama3.1"].needed_bytes
+    cache = 2**30
+    assert four - plain.models["llama3.1"].needed_bytes == 3 * cache
+    assert four - small.models["llama3.1"].needed_bytes == 4 * cache * (1 - 34 / 64)

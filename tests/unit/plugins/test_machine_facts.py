@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hearth.machine.facts import Facts, Graphics
 from hearth.plan.document import document_of
 from hearth.plan.inventory import unlisted_models, wishes_of
 from hearth.plan.machine import MeasuredMachine
@@ -52,20 +53,44 @@ def test_units_of_other_peoples_packages_are_left_alone(
     assert facts.unmasked() == []
 
 
+def machine_with(gib: int, card: bool = False) -> Facts:
+    return Facts(
+        debian="13",
+        memory_bytes=gib * 2**30,
+        disk_free_bytes=10**12,
+        built=True,
+        lan_interface="eth0",
+        lan_address="192.0.2.1",
+        upstream_dns=(),
+        graphics=Graphics(("/dev/dri/renderD128",) if card else (), False, False),
+    )
+
+
 def test_the_stored_plan_becomes_the_budget_of_models(tmp_path: Path) -> None:
     house, path = shipped_house(), tmp_path / "plan.json"
-    assert facts.stored_budget(house, path) == ({}, [])
+    seen = machine_with(64)
+    assert facts.stored_budget(house, path, seen) == ({}, [])
     machine = MeasuredMachine(
         name="m", processor="p", architecture="x86_64", cores=8, memory_bytes=64 * 2**30
     )
     plan = make_plan(machine, wishes_of(house), unlisted_models(house))
     path.write_text(json.dumps(document_of(plan)))
-    budget, problems = facts.stored_budget(house, path)
+    budget, problems = facts.stored_budget(house, path, seen)
     assert problems == []
     assert budget["room_bytes"] == round(plan.room_bytes)
     assert budget["models"]["llama3.1"]["needed_bytes"] > 4e9
     # As Ansible hands it on.
     assert json.loads(json.dumps(budget)) == budget
+    # After a change of the machine it is not applied.
+    for other, what in (
+        (machine_with(32), "64 GiB of memory then, 32 GiB now"),
+        (machine_with(64, card=True), "a graphics processor now, none then"),
+    ):
+        empty, (why,) = facts.stored_budget(house, path, other)
+        assert empty == {}
+        assert why == (
+            f"the plan is for another machine ({what}), so models have no budget: run `hearth plan`"
+        )
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff"])
@@ -75,4 +100,4 @@ def test_a_plan_that_cannot_be_read_is_a_warning_and_no_budget(
     path = tmp_path / "plan.json"
     path.write_bytes(content)
     why = f"{path} cannot be read, so models have no budget: run `hearth plan`"
-    assert facts.stored_budget(shipped_house(), path) == ({}, [why])
+    assert facts.stored_budget(shipped_house(), path, machine_with(64)) == ({}, [why])
