@@ -14,7 +14,7 @@ from rich.text import Text
 
 from hearth.catalogue import House
 from hearth.catalogue.naming import size_bytes
-from hearth.cli.console import AsJson, confirm, known, note, print_json, show, table, waiting
+from hearth.cli.console import AsJson, confirm, known, note, out, print_json, show, table, waiting
 from hearth.files import write_atomic
 from hearth.machine.measured import measure
 from hearth.paths import PLAN, RECEIPT, RECEIPT_FOLDER
@@ -44,7 +44,7 @@ app = typer.Typer()
 
 _File = Annotated[Path, typer.Option(exists=True, dir_okay=False, show_default=False)]
 _GB = 1e9
-_BAR = 12
+_BAR, _LEAST_BAR, _GAP = 12, 4, "  "
 _LEGEND = (
     f"first: to the first token after {PROMPT_TOKENS} tokens of prompt; answer: of a model that "
     "thinks first, by its usual thoughts; load: from the disk. Ranges hold nine of ten machines."
@@ -258,10 +258,25 @@ def plan_view(plan: Plan, named: set[str], all_models: bool) -> RenderableType:
             for saving in plan.savings
         )
         parts += [table(("what would make room", "memory", "price"), savings), ""]
-    if plan.most_loaded > 1:
-        parts.append(Text(f"{plan.most_loaded} of the proposed models fit at once."))
+    if text := _together_text(plan):
+        parts.append(Text(text))
     parts += [Text(text, style="yellow") for text in plan.notes]
     return Group(*parts)
+
+
+def _together_text(plan: Plan) -> str:
+    """Return how many of the proposed models fit at once, and what it costs to change them."""
+    chosen = {choice.model for choice in plan.choices}
+    if len(chosen) < 2:
+        return ""
+    if plan.most_loaded >= len(chosen):
+        return "All proposed models fit at once."
+    loads = [row.speed.load_s for row in plan.rows if row.name in chosen and row.speed.load_s]
+    wait = max((load.value for load in loads), default=0.0)
+    text = f"{plan.most_loaded} of {len(chosen)} proposed models fit at once"
+    return (
+        f"{text}; another one is loaded first, in up to {_seconds(wait)}." if wait else f"{text}."
+    )
 
 
 def _is_near(row: Row) -> bool:
@@ -303,31 +318,41 @@ def _choices_table(plan: Plan) -> RenderableType:
 
 
 def _models_table(rows: Sequence[Row], chosen: set[str]) -> RenderableType:
-    most = max((row.tokens_per_s for row in rows), default=1.0) or 1.0
-    columns = ("model", "GB", "where", "tokens/s", "", "first", "answer", "load")
-    grid = Table(
-        *(Column(name, no_wrap=True) for name in columns),
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )
+    names = ("model", "GB", "where", "tokens/s", "first", "answer", "load")
     # What fits comes first, the fastest on top.
-    for row in sorted(rows, key=lambda row: (not row.fits, -row.tokens_per_s)):
-        grid.add_row(*_cells(row, most, row.name in chosen))
+    ordered = sorted(rows, key=lambda row: (not row.fits, -row.tokens_per_s))
+    cells = [_cells(row, row.name in chosen) for row in ordered]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    # A narrow terminal has all figures: with shorter bars or none, and shorter names.
+    left = out.width - sum(widths) - len(_GAP) * len(names)
+    bar = min(_BAR, left)
+    most = max((row.tokens_per_s for row in rows), default=1.0) or 1.0
+    drawn = [""] if bar >= _LEAST_BAR else []
+    heads = (*names[:4], *drawn, *names[4:])
+    columns = (Column(name, no_wrap=True) for name in heads)
+    grid = Table(*columns, box=None, pad_edge=False, header_style="dim")
+    for row, own in zip(ordered, cells, strict=True):
+        own[0].truncate(widths[0] + min(0, left + len(_GAP)), overflow="ellipsis")
+        share = row.tokens_per_s / most
+        length = max(1, round(bar * share)) if share else 0
+        grid.add_row(*own[:4], *("█" * length for _ in drawn), *own[4:])
     return Group(grid, Text(_LEGEND, style="dim"))
 
 
-def _cells(row: Row, most: float, chosen: bool) -> Iterable[RenderableType]:
+def _cells(row: Row, chosen: bool) -> Sequence[Text]:
     where, style = _WHERE[row.speed.where]
     speed = row.speed
-    yield Text(row.name, style="bold" if chosen else "")
-    yield f"{row.needed_bytes / _GB:.1f}"
-    yield Text(where, style=style)
-    yield _band(speed.tokens_per_s)
-    yield Text("█" * max(1, round(_BAR * row.tokens_per_s / most)) if row.tokens_per_s else "")
-    yield _seconds(speed.first_token_s.value if speed.first_token_s else None)
-    yield _seconds(row.answer_s) if row.answer_s else ""
-    yield _seconds(speed.load_s.value if speed.load_s else None)
+    texts = (
+        f"{row.needed_bytes / _GB:.1f}",
+        where,
+        _band(speed.tokens_per_s),
+        _seconds(speed.first_token_s.value if speed.first_token_s else None),
+        _seconds(row.answer_s) if row.answer_s else "",
+        _seconds(speed.load_s.value if speed.load_s else None),
+    )
+    styles = ("", style, "", "", "", "")
+    name = Text(row.name, style="bold" if chosen else "")
+    return name, *(Text(text, style=one) for text, one in zip(texts, styles, strict=True))
 
 
 def _seconds(value: float | None) -> str:

@@ -73,6 +73,7 @@ def wishes_of(
         slots=slots or slots_of(house) or 1,
         cache_type=cache_type,
         reserve_bytes=reserve_bytes,
+        first_token_s={one.name: one.first_token_timeout_s for one in house.aliases.values()},
         measured=measured,
         stt_models=sorted(stt, key=lambda model: -model.download_bytes),
         has_tts=bool(speech),

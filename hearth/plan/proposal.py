@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hearth.plan.machine import MeasuredMachine, Place, places
 from hearth.plan.memory import (
@@ -26,18 +27,18 @@ from hearth.plan.speech import (
     choose_tts,
     tts_wait_s,
 )
-from hearth.plan.speed import Speed, speed_of, with_draft
+from hearth.plan.speed import LEAST_PARAMETERS, Speed, speed_of, with_draft
 
-# Generated tokens per second that a role should have, and the least quality for which that speed
-# is worth it; the next pair where no model has the first.
-_ENOUGH: Mapping[Role, tuple[tuple[float, int], ...]] = {
+# Generated tokens per second that a role should have, the least quality for which that speed is
+# worth it, and the most seconds to the first token; the next line where no model has the first.
+_ENOUGH: Mapping[Role, tuple[tuple[float, int, float], ...]] = {
     # Spoken and short answers: several times as fast as a person reads, or at least faster.
-    "fast": ((40.0, 24), (10.0, 0), (5.0, 0)),
-    "coder": ((8.0, 0), (4.0, 0)),
+    "fast": ((40.0, 24, 5.0), (10.0, 0, 30.0), (5.0, 0, 60.0)),
+    "coder": ((8.0, 0, math.inf), (4.0, 0, math.inf)),
     # A person reads about 5 words a second, which are 7 tokens.
-    "local": ((7.0, 0), (3.0, 0)),
-    "reasoning": ((8.0, 0), (4.0, 0)),
-    "vision": ((5.0, 0), (2.0, 0)),
+    "local": ((7.0, 0, math.inf), (3.0, 0, math.inf)),
+    "reasoning": ((8.0, 0, math.inf), (4.0, 0, math.inf)),
+    "vision": ((5.0, 0, math.inf), (2.0, 0, math.inf)),
 }
 ROLES: tuple[Role, ...] = tuple(_ENOUGH)
 # Preferred first: a smaller file is faster, and hardly worse.
@@ -49,7 +50,8 @@ _MOST_ALTERNATIVES = 3
 class Wishes:
     """What a plan is made for: `context` is the tokens of one conversation, of which `slots` run.
 
-    `reserve_bytes` replaces what others hold of the first device. `stt_models` are in the order in
+    `reserve_bytes` replaces what others hold of the first device. `first_token_s` is how long each
+    alias waits for a first token before it calls its next member. `stt_models` are in the order in
     which they are tried, `measured` are waits in this very house, and `tts_on_card` says whether
     the house may run TTS on a card.
     """
@@ -58,6 +60,7 @@ class Wishes:
     slots: int = 1
     cache_type: CacheType = "f16"
     reserve_bytes: float | None = None
+    first_token_s: Mapping[str, float] = field(default_factory=dict)
     stt_models: Sequence[SttModel] = ()
     measured: Sequence[MeasuredWait] = ()
     has_tts: bool = True
@@ -147,7 +150,7 @@ def make_plan(machine: MeasuredMachine, wishes: Wishes, extra: Iterable[KnownMod
     place, cpu = found[0], found[-1]
     models = {**known_models(), **{model.name: model for model in extra}}
     options = [
-        (room, rows, _choices(rows, models))
+        (room, rows, _choices(rows, models, wishes))
         for room in _rooms(place, cpu, wishes)
         for rows in [_rows(models.values(), place, wishes, room.lines)]
     ]
@@ -220,6 +223,8 @@ def _row(model: KnownModel, quantisation: str, place: Place, wishes: Wishes, tak
     one = as_loaded(model, quantisation, wishes)
     work = one.work(place)
     speed = speed_of(work, place, taken)
+    if work.parameters < LEAST_PARAMETERS:
+        speed = Speed(where=speed.where, on_host=speed.on_host)
     row = Row(
         name=one.name,
         base=model.name,
@@ -247,30 +252,49 @@ def _row(model: KnownModel, quantisation: str, place: Place, wishes: Wishes, tak
     return row
 
 
-def _choices(rows: Sequence[Row], models: Mapping[str, KnownModel]) -> tuple[Choice, ...]:
-    found = (_choose(role, rows, models) for role in ROLES)
+def _choices(
+    rows: Sequence[Row], models: Mapping[str, KnownModel], wishes: Wishes
+) -> tuple[Choice, ...]:
+    found = (_choose(role, rows, models, wishes.first_token_s.get(role)) for role in ROLES)
     return tuple(choice for choice in found if choice)
 
 
-def _choose(role: Role, rows: Sequence[Row], models: Mapping[str, KnownModel]) -> Choice | None:
-    """Return the best model for a role among those that are fast enough."""
+def _choose(
+    role: Role, rows: Sequence[Row], models: Mapping[str, KnownModel], within_s: float | None
+) -> Choice | None:
+    """Return the best model for a role among those that are fast enough.
+
+    Its first token comes `within_s`, also after a long prompt on a machine at the slow end.
+    """
     quality = {row.name: models[row.base].quality.get(role, 0) for row in rows}
     usable = [row for row in rows if row.fits and quality[row.name]]
     if role == "fast":
         usable = [row for row in usable if not row.always_thinks]
+    in_time = [row for row in usable if _is_in_time(row, within_s)]
     # One file of each model: the smallest quantisation that fits.
     first: dict[str, Row] = {}
-    for row in usable:
+    for row in in_time or usable:
         first.setdefault(row.base, row)
-    for enough, least in _ENOUGH[role]:
+    late = "" if in_time else f"; {role} may give up before its first token after a long prompt"
+    for enough, least, most_s in _ENOUGH[role]:
         quick = [row for row in first.values() if row.tokens_per_s >= enough]
+        quick = [row for row in quick if _first_s(row) <= most_s]
         if quick := [row for row in quick if quality[row.name] >= least]:
             best = max(quick, key=lambda row: (quality[row.name], row.tokens_per_s))
-            return Choice(role, best.name, _reason(role, best, enough))
+            return Choice(role, best.name, _reason(role, best, enough) + late)
     if not first:
         return None
     best = max(first.values(), key=lambda row: row.tokens_per_s)
-    return Choice(role, best.name, f"the fastest that fits; {_figures(best)}")
+    return Choice(role, best.name, f"the fastest that fits; {_figures(best)}{late}")
+
+
+def _first_s(row: Row) -> float:
+    return row.speed.first_token_s.value if row.speed.first_token_s else math.inf
+
+
+def _is_in_time(row: Row, within_s: float | None) -> bool:
+    first = row.speed.first_token_s
+    return within_s is None or (first is not None and first.high <= within_s)
 
 
 def _reason(role: Role, row: Row, enough: float) -> str:

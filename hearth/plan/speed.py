@@ -29,6 +29,9 @@ _LAYER_S = {"cuda": 55e-6, "rocm": 64e-6, "vulkan": 64e-6, "metal": 100e-6, "cpu
 _MIXTURE = 1.55
 # Below this share of active parameters a model is a mixture.
 MIXTURE_BELOW = 0.9
+# The smallest model of the published rows has a billion parameters. Far below that, what surrounds
+# the model decides, and no speed is predicted for this house.
+LEAST_PARAMETERS = 0.2e9
 # Operations per byte of bandwidth that a GPU's matrix units reach, where nobody measured them.
 _OPERATIONS_PER_BYTE = {"cuda": 90.0, "rocm": 60.0, "vulkan": 45.0, "metal": 22.0, "cpu": 6.0}
 # Share of a processor's float32 matrix rate that quantised weights reach.

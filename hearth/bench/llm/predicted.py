@@ -12,7 +12,7 @@ from hearth.plan.machine import Place
 from hearth.plan.memory import Loaded, reserve_lines
 from hearth.plan.models import find_model
 from hearth.plan.quantisation import normal
-from hearth.plan.speed import Work, speed_of
+from hearth.plan.speed import LEAST_PARAMETERS, Work, speed_of
 
 _SIZE = re.compile(r"([\d.]+)\s*([KMBT])", re.IGNORECASE)
 _UNITS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
@@ -59,6 +59,8 @@ def _work(
 ) -> tuple[Work | None, str]:
     """Return what a model moves, and how well that is known."""
     whole = _number(parameters)
+    if whole and whole < LEAST_PARAMETERS:
+        return None, ""
     known = find_model(model_id)
     if known and whole and abs(known.shape.parameters / whole - 1) < _ALIKE:
         size = known.files.get(normal(quantisation)) if quantisation else None

@@ -168,3 +168,18 @@ def test_the_last_receipt_says_how_long_speech_takes_here(house: Path) -> None:
     assert speech["transcribe"]["wait_source"] == "estimated"
     other = json.loads(hearth("plan", "--machine", machine("cpu-16"), "--json").stdout)
     assert {one["wait_source"] for one in other["speech"]} == {"estimated"}
+
+
+@pytest.mark.parametrize("name", ["apu-64", "card-8", "numa", "arm-16"])
+def test_a_narrow_terminal_has_every_figure(
+    house: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(plan.out, "width", 80)
+    found = hearth("plan", "--machine", machine(name), "--all").stdout
+    head = next(line for line in found.splitlines() if line.startswith("model "))
+    assert head.split() == ["model", "GB", "where", "tokens/s", "first", "answer", "load"]
+    # Only names are shortened.
+    rows = found[found.index("model ") : found.index("first: ")].splitlines()[1:]
+    assert not any("…" in line.split(" ", 1)[1] for line in rows)
+    assert all(len(line) <= 80 for line in rows)
+    assert "proposed models fit at once" in found

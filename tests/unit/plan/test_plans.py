@@ -10,8 +10,10 @@ import yaml
 from hearth.catalogue import House, derive, load
 from hearth.plan import PlanError
 from hearth.plan.document import document_of
+from hearth.plan.estimate import estimated_shape
 from hearth.plan.inventory import misfits, plan_of_document, unlisted_models, wishes_of
 from hearth.plan.machine import GIB, as_plain, read_machine
+from hearth.plan.models import find_model
 from hearth.plan.proposal import Plan, Wishes, make_plan
 
 ROOT = Path(__file__).parents[3]
@@ -209,3 +211,31 @@ def test_no_model_at_all(house: House) -> None:
     assert plan.choices == ()
     assert plan.most_loaded == 1
     assert any("no model of the list fits" in note for note in plan.notes)
+
+
+def test_no_alias_gives_up_before_the_first_token_of_its_proposed_model(house: House) -> None:
+    """On a slow processor a prompt of a page takes longer than the whole answer."""
+    for name in EXPECTED:
+        plan = plan_of(name, house)
+        rows = {row.name: row for row in plan.rows}
+        for choice in plan.choices:
+            first = rows[choice.model].speed.first_token_s
+            assert first
+            assert first.high <= house.aliases[choice.role].first_token_timeout_s
+    hasty = plan_of("arm-16", house, first_token_s={"coder": 10.0})
+    coder = next(choice for choice in hasty.choices if choice.role == "coder")
+    assert coder.reason.endswith("; coder may give up before its first token after a long prompt")
+
+
+def test_a_model_too_small_to_tell_has_no_speed(house: House) -> None:
+    known = find_model("qwen3:0.6b")
+    assert known
+    tiny = dataclasses.replace(
+        known,
+        name="tiny",
+        shape=estimated_shape(5e6),
+        files={"Q4_K_M": 4_000_000},
+    )
+    plan = make_plan(read_machine(text_of("cpu-16"), "x"), wishes_of(house), [tiny])
+    (row,) = (row for row in plan.rows if row.name == "tiny")
+    assert (row.fits, row.speed.tokens_per_s, row.speed.first_token_s) == (True, None, None)

@@ -69,7 +69,14 @@ def test_what_does_not_fit_on_the_card_is_expected_to_spill() -> None:
 
 @pytest.mark.parametrize(
     ("parameters", "quantisation"),
-    [("", "Q4_K_M"), ("many", "Q4_K_M"), ("7.6B", "Q9_9"), ("1.2.3B", "Q4_0"), ("999T", "F32")],
+    [
+        ("", "Q4_K_M"),
+        ("137M", "F16"),
+        ("many", "Q4_K_M"),
+        ("7.6B", "Q9_9"),
+        ("1.2.3B", "Q4_0"),
+        ("999T", "F32"),
+    ],
 )
 def test_what_nobody_knows_is_not_predicted(parameters: str, quantisation: str) -> None:
     assert prediction("own:7b", parameters, quantisation, 8192, CPU) is None
