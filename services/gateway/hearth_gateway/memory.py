@@ -99,6 +99,10 @@ class Rooms:
             if self._busy[key] and key != member and _key(other.id) not in there
         )
         resting = [key for key in there if not self._busy[own.get(key, "")]]
+        if used - sum(sizes[key] for key in resting) + needed > memory.room_bytes:
+            # Nothing is unloaded for what has no room all the same.
+            busy = [key for key, count in self._busy.items() if count and key != member]
+            raise _full(member, replace(memory, needed_bytes=needed), busy)
         for key in sorted(resting, key=lambda key: str(there[key].get("expires_at"))):
             if used + needed <= memory.room_bytes:
                 return
@@ -109,9 +113,6 @@ class Rooms:
                 ).raise_for_status()
             self._seen.pop(own.get(key, ""), None)
             used -= sizes[key]
-        if used + needed > memory.room_bytes:
-            busy = [key for key, count in self._busy.items() if count and key != member]
-            raise _full(member, replace(memory, needed_bytes=needed), busy)
 
     def _needed(self, name: Name, memory: Memory) -> int:
         """Return what a model takes: what it took when it was there last, or else as planned."""

@@ -153,6 +153,15 @@ async def test_a_model_that_answers_is_not_unloaded_for_another_one() -> None:
     assert ollama.unloaded == ["a:7b"]
 
 
+async def test_nothing_is_unloaded_for_what_has_no_room_all_the_same() -> None:
+    ollama = Ollama({"a:7b": 3, "b:7b": 2})
+    rooms = ollama.rooms(name("a", 3), name("b", 2), name("c", 6), name("large", 9))
+    assert "needs 9.0 GiB of the 8.0 GiB" in await refusal(rooms, "large")
+    async with rooms.admitted("a"):
+        assert "of which a answers others now" in await refusal(rooms, "c")
+    assert ollama.unloaded == []
+
+
 async def test_two_loads_that_begin_at_once_count_both() -> None:
     ollama = Ollama()
     rooms = ollama.rooms(name("a", 5), name("b", 5))
