@@ -49,6 +49,7 @@ MIDDLE = (
     Part("pipelines", 0.4),
     Part("drill", 1.1),
     Part("thinking", 0.2),
+    Part("plan", 3.0),
     Part("kokoro_fastapi", 2.2),
     Part("trust", 0.4),
     Part("unavailable", 0.5),

@@ -24,6 +24,9 @@ async def test_proposed_models_come_first_with_their_bars(
     assert "too large" not in text
     assert re.search(r"<strong>42</strong>.*?33.6 to 52.5", text, re.DOTALL)
     assert "Memory of a card" in text
+    put(config, "plan", plan() | {"models": [], "choices": []})
+    text = await section(page, "plan")
+    assert "No model of the list fits the memory of a card" in text
 
 
 def test_bars_stay_in_their_picture(config: Config) -> None:
