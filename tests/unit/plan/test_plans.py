@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hearth.catalogue import House, derive, load
+from hearth.catalogue import House, derive, load, memory_shortage
 from hearth.plan import PlanError
 from hearth.plan.document import document_of
 from hearth.plan.estimate import estimated_shape
@@ -239,3 +239,13 @@ def test_a_model_too_small_to_tell_has_no_speed(house: House) -> None:
     plan = make_plan(read_machine(text_of("cpu-16"), "x"), wishes_of(house), [tiny])
     (row,) = (row for row in plan.rows if row.name == "tiny")
     assert (row.fits, row.speed.tokens_per_s, row.speed.first_token_s) == (True, None, None)
+
+
+@pytest.mark.parametrize("card", ["", "vulkan", "cuda"])
+def test_a_first_run_on_a_machine_with_16_gb_is_stopped_by_nothing(card: str) -> None:
+    """Sold with 16 GB, it shows its programs 15.4 GiB, or less beside an integrated GPU."""
+    seen = {"": (), "vulkan": ("auto", "vulkan"), "cuda": ("auto", "cuda", "vulkan")}[card]
+    shipped = derive(load(ROOT / "inventory"), frozenset(), lambda gpu: gpu in seen)
+    assert memory_shortage(shipped.services.values(), int(15.0 * GIB)) is None
+    for name in ("apu-16", "cpu-16"):
+        assert list(misfits(plan_of(name, shipped), shipped)) == []
