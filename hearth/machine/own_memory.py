@@ -17,7 +17,9 @@ _KIB = 1024
 def instances_bytes(root: Path = Path("/")) -> int:
     """Return the memory of all instances' processes, without caches of files."""
     groups = root / "sys/fs/cgroup"
-    return sum(_held(folder) for pattern in _GROUPS for folder in groups.glob(pattern))
+    found = sum(_held(folder) for pattern in _GROUPS for folder in groups.glob(pattern))
+    # A machine whose memory is not accounted for by groups.
+    return found or sum(_anonymous(pid, root) for pid in _own_processes(root))
 
 
 def _held(folder: Path) -> int:
@@ -25,6 +27,11 @@ def _held(folder: Path) -> int:
     return sum(
         int(value) for name, _, value in lines if name in ("anon", "shmem") and value.isdecimal()
     )
+
+
+def _anonymous(pid: int, root: Path) -> int:
+    sizes = re.findall(r"Rss(?:Anon|Shmem):\s*(\d+) kB", text_of(root / f"proc/{pid}/status"))
+    return sum(map(int, sizes)) * _KIB
 
 
 def is_own(pid: int, root: Path = Path("/")) -> bool:

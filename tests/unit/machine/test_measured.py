@@ -77,6 +77,13 @@ def test_what_the_house_itself_holds_is_not_others(root: Path) -> None:
     assert measure(root).held_bytes == 4_096_000_000 - 1_000_000_500 - 2_000_000
 
 
+def test_what_the_house_holds_is_known_where_groups_do_not_account_for_it(root: Path) -> None:
+    status = "RssAnon:\t 1000 kB\nRssFile:\t 5 kB\nRssShmem:\t 24 kB"
+    for pid, group in ((50, "lxc.payload.ollama/x"), (60, "user.slice")):
+        put(root / f"proc/{pid}", {"cgroup": f"0::/{group}", "status": status})
+    assert measure(root).held_bytes == 4_096_000_000 - 1024 * 1024
+
+
 def test_a_card_is_not_held_by_the_houses_own_models(root: Path) -> None:
     files = {"vendor": "0x1002", "device": "0x1", "mem_info_vram_total": 8 * GIB}
     gpu(root, "0000:03:00.0", "amdgpu", files | {"mem_info_vram_used": 9 * GIB})
