@@ -20,6 +20,8 @@ from hearth.plan.speed import Work
 # A driver's context and a desktop's least share of a card; the system's of a shared memory.
 CARD_RESERVE_BYTES = GIB // 2
 SYSTEM_RESERVE_BYTES, SYSTEM_SHARE = 2 * GIB, 1 / 8
+# The house without its models and speech, which have lines of their own.
+HOUSE_BYTES = 1.4e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ def reserve_lines(place: Place, reserve_bytes: float | None = None) -> tuple[Lin
     if place.held_bytes > least:
         return (Line("reserve", place.held_bytes, "what other programs hold now"),)
     return (Line("reserve", least, source),)
+
+
+def house_line() -> Line:
+    """Return what the house's other services take of the machine's memory."""
+    return Line("the house", HOUSE_BYTES, "measured: chat, gateway, agents and figures")
 
 
 def budget(place: Place, lines: Iterable[Line]) -> Budget:

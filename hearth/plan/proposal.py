@@ -14,6 +14,7 @@ from hearth.plan.memory import (
     Loaded,
     alternatives,
     budget,
+    house_line,
     loaded,
     reserve_lines,
 )
@@ -192,7 +193,7 @@ def _rooms(place: Place, cpu: Place, wishes: Wishes) -> list[_Room]:
             speech.append(choose_tts(place, cpu, tts_on_card, measured))
         lines = [line for each in speech for line in each.card_lines]
         if place.kind == "shared":
-            lines += [line for each in speech for line in each.host_lines]
+            lines += [house_line(), *(line for each in speech for line in each.host_lines)]
         rooms.append(_Room(tuple(speech), (*reserve, *lines)))
     return rooms
 
@@ -336,7 +337,7 @@ def _budgets(
     yield budget(place, lines)
     if place.kind == "dedicated":
         host = (line for each in room.speech for line in each.host_lines)
-        yield budget(cpu, (*reserve_lines(cpu), *host))
+        yield budget(cpu, (*reserve_lines(cpu), house_line(), *host))
 
 
 def _most_loaded(place: Place, lines: Sequence[Line], chosen: Sequence[Row]) -> int:
