@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from hearth import project
-from hearth.cli import check, plan
+from hearth.cli import check, console, plan
 from hearth.cli.app import app
 from hearth.machine.facts import Graphics
 from hearth.plan.machine import read_machine
@@ -174,7 +174,7 @@ def test_the_last_receipt_says_how_long_speech_takes_here(house: Path) -> None:
 def test_a_narrow_terminal_has_every_figure(
     house: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(plan.out, "width", 80)
+    monkeypatch.setattr(console.out, "width", 80)
     found = hearth("plan", "--machine", machine(name), "--all").stdout
     head = next(line for line in found.splitlines() if line.startswith("model "))
     assert head.split() == ["model", "GB", "where", "tokens/s", "first", "answer", "load"]
