@@ -30,7 +30,8 @@ PLANNED_S, SHOWN_S, FREED_S = 5.0, 30.0, 2.0
 # The largest of the made-up models, and who else answers for it.
 LARGE, ALIAS, NEXT = "qwen2.5-coder:7b", "coder", "qwen2.5-coder:1.5b"
 OTHERS = ("qwen3.5:4b", NEXT, "qwen3.5", "llama3.1", "qwen3-vl")
-TIGHT = ("--slots", "2", "--cache", "q8_0")
+# No smaller cache: the heads of the smallest model are narrower than a block of it.
+TIGHT = ("--slots", "2")
 SERVING = "incus exec ollama -- {} </dev/null"
 BENCH = (
     *("bench", "llm", "--quick", "--model", "fast", "--model", ALIAS),
@@ -297,7 +298,7 @@ def test_a_load_that_would_starve_speech_is_refused_and_the_alias_falls_back(hou
     house.wait_green()
     set_to = environment(house)
     assert set_to["OLLAMA_NUM_PARALLEL"] == "2"
-    assert set_to["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
+    assert "OLLAMA_KV_CACHE_TYPE" not in set_to
     assert set_to["OLLAMA_MAX_LOADED_MODELS"] == "1"
     why = ("is not loaded: it needs", "the reserve", "transcribe", "TTS leave")
     refused(answers(house, LARGE), why)
