@@ -21,6 +21,9 @@ _CHUNK = SAMPLE_RATE
 _BYTES_PER_S = 2 * SAMPLE_RATE
 _MAX_ASIDE = 2
 """Responses outside the conversation at once."""
+_AHEAD_S = 1.0
+"""A client that interrupts by itself gets the next clause when so much sound is left to play."""
+_LOOK_S = 0.05
 
 
 @dataclass(slots=True, eq=False)
@@ -32,15 +35,30 @@ class Playing:
     """When the sound that it has will be over."""
     sent: int = 0
     """Bytes of the item's sound that were sent."""
+    paused_s: float | None = None
+    """Since when the client pauses, because the talker may interrupt."""
 
     def add(self, size: int, now: float) -> None:
         """Add so many bytes of sound; after a gap, playing starts again with them."""
         self.sent += size
-        self.end_s = max(self.end_s, now) + size / _BYTES_PER_S
+        self.end_s = max(self.end_s, self._at(now)) + size / _BYTES_PER_S
+
+    def left_s(self, now: float) -> float:
+        """Return how much sound is not played yet."""
+        return max(0.0, self.end_s - self._at(now))
 
     def heard_ms(self, now: float) -> int:
         """Return how much of the item's sound was heard."""
-        return max(0, round(1000 * (self.sent / _BYTES_PER_S - max(0.0, self.end_s - now))))
+        return max(0, round(1000 * (self.sent / _BYTES_PER_S - self.left_s(now))))
+
+    def resume(self, now: float) -> None:
+        """Play on after a pause."""
+        if self.paused_s is not None:
+            self.end_s += now - self.paused_s
+            self.paused_s = None
+
+    def _at(self, now: float) -> float:
+        return now if self.paused_s is None else self.paused_s
 
 
 @dataclass(slots=True, eq=False)
@@ -80,8 +98,9 @@ class Answering:
 
     @property
     def is_audible(self) -> bool:
-        """Whether the client still plays an answer, by our estimate."""
-        return bool(self._playing and time.monotonic() < self._playing.end_s)
+        """Whether the client plays an answer now, by our estimate."""
+        playing = self._playing
+        return bool(playing and playing.paused_s is None and playing.left_s(time.monotonic()))
 
     async def respond(self, settings: ResponseSettings, *, is_asked: bool) -> None:
         """Answer, because the client has asked or by itself; raises ServiceError."""
@@ -145,6 +164,8 @@ class Answering:
         if aside:
             await self._stop(aside, "client_cancelled")
         elif self._current and response_id in (None, self._current.id):
+            if self._session.is_driven:
+                self._note_heard()
             await self._stop(self._current, "client_cancelled")
         else:
             message = "there is no active response to cancel"
@@ -152,14 +173,22 @@ class Answering:
 
     async def interrupt(self) -> None:
         """End the answer, because the talker speaks; its history ends with what was heard."""
-        playing, now = self._playing, time.monotonic()
-        if playing and now < playing.end_s:
-            playing.item.heard_ms = playing.heard_ms(now)
-            self._session.figures.interruptions.inc()
-        self._silence()
+        self._note_heard()
         for response in [self._current, *self._aside.values()]:
             if response:
                 await self._stop(response, "turn_detected")
+
+    def pause(self) -> None:
+        """Note that the client is silent until it is known what the talker says."""
+        if self._session.is_driven and self.is_audible and self._playing:
+            self._playing.paused_s = time.monotonic()
+            self._session.microphone.is_paused = True
+
+    def resume(self) -> None:
+        """Note that the client plays on."""
+        self._session.microphone.is_paused = False
+        if self._playing:
+            self._playing.resume(time.monotonic())
 
     def truncate(self, item: Item, audio_end_ms: int) -> None:
         """Note how much of an item was heard; raises ServiceError for more than there is."""
@@ -183,10 +212,29 @@ class Answering:
                 await asyncio.gather(response.task, return_exceptions=True)
             await response.generation.close()
 
+    def _note_heard(self) -> None:
+        """Note how much of an answer was heard that is not played on."""
+        playing, now = self._playing, time.monotonic()
+        if playing and playing.left_s(now):
+            playing.item.heard_ms = playing.heard_ms(now)
+            self._session.figures.interruptions.inc()
+        self._silence()
+
     def _silence(self) -> None:
         self._session.microphone.stops()
         if self._playing:
-            self._playing.end_s = 0.0
+            self._playing.end_s, self._playing.paused_s = 0.0, None
+
+    async def _played_until(self, left_s: float) -> None:
+        """Wait until the client has no more than so much sound left to play, if it is driven.
+
+        Such a client saves the words that it has when a response ends or is cancelled, so it must
+        not have those that nobody has heard yet.
+        """
+        while self._session.is_driven and self._playing:
+            if self._playing.left_s(time.monotonic()) <= left_s:
+                return
+            await asyncio.sleep(_LOOK_S)
 
     def _generate(self, question: Question) -> Generation:
         return Generation(question, self._session.model, self._session.speech)
@@ -273,6 +321,7 @@ class Answering:
             await self._finish(response, "cancelled", {"type": "cancelled", "reason": reason})
 
     async def _piece(self, response: Response, piece: Piece) -> None:
+        await self._played_until(_AHEAD_S)
         item = response.message or await self._start(response, "output_audio")
         item.pieces.append(piece)
         item.text += piece.text
@@ -343,6 +392,8 @@ class Answering:
         await self._done(response, item)
 
     async def _end(self, response: Response, ended: Ended) -> None:
+        if not ended.error:
+            await self._played_until(0.0)
         times = response.generation.times
         response.times.asked, response.times.first_token = times.asked, times.first_token
         response.times.first_text, response.times.first_sound = times.first_text, times.first_sound
@@ -371,11 +422,11 @@ class Answering:
             if item.part == "output_audio":
                 await self._send(response, item, "response.output_audio.done")
                 kind = "response.output_audio_transcript.done"
-                await self._send(response, item, kind, transcript=item.text)
+                await self._send(response, item, kind, transcript=item.heard_text)
             else:
                 await self._send(response, item, "response.output_text.done", text=item.text)
             part = {"type": item.part.removeprefix("output_")}
-            part["text" if item.part == "output_text" else "transcript"] = item.text
+            part["text" if item.part == "output_text" else "transcript"] = item.heard_text
             await self._send(response, item, "response.content_part.done", part=part)
             await self._done(response, item)
         described = self._described(response, status, details, usage)

@@ -100,6 +100,7 @@ class Listening:
         """Forget what was heard and not committed."""
         self._turn, self._committing, self._uncommitted, self._manual = None, None, 0, []
         self._answering.drop_speculation()
+        self._answering.resume()
         await self._transcriber.close()
         await self._session.send("input_audio_buffer.cleared")
 
@@ -177,6 +178,8 @@ class Listening:
         )
         if self._session.interrupts:
             await self._answering.interrupt()
+        else:
+            self._answering.pause()
 
     async def _early(self, turn: Turn, event: dict[str, Any]) -> None:
         """Use a text that may not be the last one."""
@@ -263,6 +266,7 @@ class Listening:
     async def _complete(self, turn: Turn, event: dict[str, Any]) -> None:
         """Answer a turn with its text."""
         turn.times.final = time.monotonic()
+        self._resume()
         session, item = self._session, turn.item
         item.text = _joined(turn.texts)
         self._take_language(item.text, turn.language)
@@ -280,7 +284,12 @@ class Listening:
             await self._answering.respond(ResponseSettings(), is_asked=False)
         await self.changed()
 
+    def _resume(self) -> None:
+        if not (self._turn and self._turn.is_confirmed):
+            self._answering.resume()
+
     async def _failed(self, turn: Turn, message: str, code: str | None) -> None:
+        self._resume()
         await self._session.send(
             "conversation.item.input_audio_transcription.failed",
             item_id=turn.item.id,

@@ -52,6 +52,8 @@ class Microphone:
         self._seen, self._played = _Past(_SEEN), _Past(_SEARCHED)
         self._frames = self._alike = self._held_until = 0
         self._hears_house = False
+        self.is_paused = False
+        """Whether the client plays nothing now, and later what it has."""
 
     def plays(self, sound: bytes) -> None:
         """Take sound that the client plays after all that it got before."""
@@ -60,6 +62,7 @@ class Microphone:
     def stops(self) -> None:
         """Note that the client plays nothing of what it still has."""
         self._reference.clear()
+        self.is_paused = False
 
     def hear(self, sound: bytes) -> bytes:
         """Return the talker's sound of whole frames; the rest follows with the next."""
@@ -83,8 +86,9 @@ class Microphone:
         return bytes(heard)
 
     def _without_echo(self, canceller: AudioProcessingModule, frame: bytearray) -> bytearray:
-        played = self._reference[:_BYTES]
-        del self._reference[:_BYTES]
+        size = 0 if self.is_paused else _BYTES
+        played = self._reference[:size]
+        del self._reference[:size]
         played += bytes(_BYTES - len(played))
         self._seen.add(frame)
         self._played.add(played)

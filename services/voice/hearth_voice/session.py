@@ -69,6 +69,11 @@ class Session:
         return bool(self.turn_detection and self.turn_detection.create_response)
 
     @property
+    def is_driven(self) -> bool:
+        """Whether the client itself asks for each answer, and interrupts it."""
+        return bool(self.turn_detection and not self.creates and not self.interrupts)
+
+    @property
     def silence_ms(self) -> int:
         """The silence that ends an utterance."""
         if isinstance(self.turn_detection, ServerVad):

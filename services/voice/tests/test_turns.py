@@ -238,6 +238,7 @@ async def test_nothing_stays_at_work_when_the_caller_leaves(
             caller.talk()
             caller.say(spoken(QUESTION))
             await caller.event("response.created")
+            await house.until(lambda: gateway.active == 1)
         assert await house.until(lambda: not house.working) < 1
         await house.until(lambda: house.state.calls == 0)
         assert gateway.left == 1
