@@ -13,6 +13,9 @@ from hearth.bench.stt import requests
 from hearth.bench.stt.run import SttReport
 from hearth.bench.tts import answer
 from hearth.bench.tts.run import TtsReport
+from hearth.bench.voice import requests as voice_requests
+from hearth.bench.voice.run import FORM as VOICE_FORM
+from hearth.bench.voice.run import VoiceReport
 
 
 def schema_text(report: type, form: str, case: type, sample: type, fields: tuple[str, ...]) -> str:
@@ -32,10 +35,15 @@ LLM = (
     *(LlmReport, "hearth-bench-llm/1", llm_requests.LlmCase),
     *(llm_requests.LlmSample, llm_requests.FIELDS),
 )
+VOICE = (
+    *(VoiceReport, VOICE_FORM, voice_requests.VoiceCase),
+    *(voice_requests.CallSample, voice_requests.FIELDS),
+)
 SCHEMAS = {
     "docs/schema/bench-llm.json": schema_text(*LLM),
     "docs/schema/bench-stt.json": schema_text(*STT),
     "docs/schema/bench-tts.json": schema_text(*TTS),
+    "docs/schema/bench-voice.json": schema_text(*VOICE),
 }
 
 if __name__ == "__main__":

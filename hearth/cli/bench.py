@@ -29,6 +29,7 @@ from hearth.bench.tts import run as tts_run
 from hearth.bench.tts import view as tts_view
 from hearth.catalogue.house import House, Service
 from hearth.cli.bench_llm import measure_models
+from hearth.cli.bench_voice import measure_calls
 from hearth.cli.console import AsJson, find, known, show_or_print
 from hearth.cli.measuring import Out, run_shown, write_results
 from hearth.clients import ClientError
@@ -44,7 +45,9 @@ from hearth.paths import RECEIPT_FOLDER
 from hearth.project import VERIFIER, Project, current
 
 app = typer.Typer(
-    name="bench", help="Measure language models, agents, speech and chat.", no_args_is_help=True
+    name="bench",
+    help="Measure language models, agents, speech, calls and chat.",
+    no_args_is_help=True,
 )
 
 
@@ -72,6 +75,7 @@ class Thinking(StrEnum):
 
 
 app.command("llm")(measure_models)
+app.command("voice")(measure_calls)
 
 
 @app.command("agents")

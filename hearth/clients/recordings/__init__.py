@@ -15,7 +15,11 @@ BYTES = 2
 # Fainter sound is not speech: background noise, breath, and a codec's noise.
 _LOUD = 32_768 * 10 ** (-40 / 20)
 FOLDER = Path(__file__).parent
-"""Has each recording, `SECONDSs-NUMBER.opus`, with its words beside it in a `.txt`."""
+"""Has each recording, `SECONDSs-NUMBER.opus`, with its words beside it in a `.txt`.
+
+`question-NUMBERa.opus` and `…b.opus` are the two halves of a sentence, whose text has ` | ` where
+its speaker may pause. All are spoken by espeak-ng, at 120 to 180 words a minute.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,39 @@ class Utterance:
     def seconds(self) -> float:
         """How long the speech lasts, from its first sample above -40 dBFS to its last."""
         return len(self.pcm) / BYTES / RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A sentence in two halves, between which its speaker may pause."""
+
+    first: Utterance
+    rest: Utterance
+
+    @property
+    def text(self) -> str:
+        """All of its words."""
+        return f"{self.first.text} {self.rest.text}"
+
+    @property
+    def whole(self) -> Utterance:
+        """The sentence without a pause."""
+        return Utterance(self.text, self.first.pcm + self.rest.pcm)
+
+
+@functools.cache
+def questions() -> tuple[Question, ...]:
+    """Return the questions with a place for a pause; ClientError if one cannot be read."""
+    found = []
+    for file in sorted(FOLDER.glob("question-*.txt")):
+        texts = file.read_text("utf-8").strip().split(" | ")
+        sounds = [file.with_name(f"{file.stem}{half}.opus") for half in "ab"]
+        halves = [
+            Utterance(text, trimmed(read_audio(sound)))
+            for text, sound in zip(texts, sounds, strict=True)
+        ]
+        found.append(Question(*halves))
+    return tuple(found)
 
 
 @functools.cache

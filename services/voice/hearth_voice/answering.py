@@ -142,7 +142,8 @@ class Answering:
     def speculate(self, item: Item) -> None:
         """Start the answer to a question that may not be over."""
         self.drop_speculation()
-        if self._current or not (self._session.creates or self._expects):
+        wanted = self._session.creates or self._expects
+        if self._current or not (wanted and self._session.speculates):
             return
         settings = ResponseSettings() if self._session.creates else self._expected
         if settings.input is not None:

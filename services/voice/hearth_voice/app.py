@@ -87,6 +87,7 @@ async def _status(request: Request) -> Response:
     content: dict[str, Any] = {
         "calls": state.calls,
         "limit": state.config.calls,
+        "model": state.config.model,
         "memory_bytes": memory_bytes(),
         "uptime_s": round(time.monotonic() - state.started, 1),
         **state.figures.describe(),
@@ -115,6 +116,7 @@ async def _realtime(socket: WebSocket) -> None:
         alias=state.config.model,
         settings=Settings(model=socket.query_params.get("model", "") or state.config.model),
         wants_figures=socket.query_params.get("figures") == "true",
+        speculates=socket.query_params.get("speculate") != "false",
     )
     try:
         if state.calls >= state.config.calls:

@@ -36,6 +36,8 @@ class Session:
     """The alias that answers."""
     settings: Settings = field(default_factory=Settings)
     wants_figures: bool = False
+    speculates: bool = True
+    """Whether an answer may start on an early text; without it, a benchmark measures the rest."""
     id: str = field(default_factory=lambda: new_id("sess"))
     conversation_id: str = field(default_factory=lambda: new_id("conv"))
     conversation: Conversation = field(default_factory=Conversation)
