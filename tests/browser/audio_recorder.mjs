@@ -209,6 +209,17 @@ export function recordAudio({ without }) {
       const now = ([at, peak]) => at > since && peak > LOUD;
       return records.taps.some((mine) => mine.blocks.slice(-20).some(now));
     },
+    /** Return when each stretch of sound began and ended; a pause of this many ms divides them. */
+    stretches(pause_ms) {
+      records.taps.forEach(look);
+      const all = records.taps.flatMap((mine) => mine.blocks).sort(([one], [two]) => one - two);
+      const found = [];
+      for (const [at] of all.filter(([, peak]) => peak > LOUD)) {
+        if (found.length && at - found.at(-1)[1] < pause_ms) found.at(-1)[1] = at;
+        else found.push([at, at]);
+      }
+      return found;
+    },
     /** Return whether a response's last event came; the page need not read on to its very end. */
     answered() {
       const last = ({ chunks }) => new TextDecoder().decode(chunks.at(-1)?.[1]);

@@ -12,7 +12,7 @@ const SIZE = { width: 1280, height: 800 };
  * Nothing is switched off for the test: certificates are checked, no page may play sound
  * unprompted, and Chromium keeps its sandbox. Where the job has a `sound`, it is the input of the
  * microphone: Chromium's own fake one plays the file, Firefox listens to the sound
- * device, into which the scenes play it. No person can grant the permission, so it is granted.
+ * device, into which the scenes play it; where the job `repeats` it, without end. No person can grant the permission, so it is granted.
  * A name that is `unknown` cannot be resolved by Chromium.
  *
  * @param {{browser: string, downloads: string, sound?: string, unknown?: string}} job
@@ -61,7 +61,7 @@ async function chromium(job, dark) {
     args: [
       "--autoplay-policy=user-gesture-required",
       `--blink-settings=preferredColorScheme=${dark ? 0 : 1}`,
-      ...(job.sound ? microphoneOf(job.sound) : []),
+      ...(job.sound ? microphoneOf(job) : []),
       ...(job.unknown ? [`--host-resolver-rules=MAP ${job.unknown} ~NOTFOUND`] : []),
     ],
   });
@@ -70,9 +70,9 @@ async function chromium(job, dark) {
   return browser;
 }
 
-// It plays the file from the beginning for each recording, and then is silent.
-const microphoneOf = (sound) => [
+// It plays the file from the beginning for each recording, and then is silent, or begins again.
+const microphoneOf = ({ sound, repeats }) => [
   "--use-fake-device-for-media-stream",
   "--use-fake-ui-for-media-stream",
-  `--use-file-for-fake-audio-capture=${sound}%noloop`,
+  `--use-file-for-fake-audio-capture=${sound}${repeats ? "" : "%noloop"}`,
 ];

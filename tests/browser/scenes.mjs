@@ -6,6 +6,7 @@ import * as loginForm from "./scenes/login.mjs";
 import * as stt from "./scenes/stt.mjs";
 import * as appearance from "./scenes/appearance.mjs";
 import * as playback from "./scenes/playback.mjs";
+import * as voice from "./scenes/voice.mjs";
 import * as trust from "./scenes/trust.mjs";
 import * as controls from "./scenes/controls.mjs";
 
@@ -126,6 +127,37 @@ export function breaking(dark) {
     "without Kokoro": outages.withoutKokoro,
     "without its server": outages.withoutServer,
   };
+}
+
+/** Return the scenes of the page for calls. */
+export function calling(dark, { browser }) {
+  const first = browser !== "firefox";
+  if (dark) return first ? inTheDark(voice.login) : {};
+  return {
+    stranger: loginForm.stranger,
+    login: voice.login,
+    talk: voice.talk,
+    phone: appearance.phone,
+    ...(first && {
+      crowded: voice.crowded,
+      accessibility: appearance.accessibility,
+      "light pictures": appearance.lightPictures,
+      "without kokoro": voice.without("kokoro"),
+      "without litellm": voice.without("litellm"),
+      "without whisper": voice.without("whisper"),
+      "without voice": voice.without("voice"),
+      "without caddy": voice.without("caddy"),
+      "without a network": voice.withoutNetwork,
+      "without ollama": voice.withoutOllama,
+    }),
+    "login ended": voice.loginEnded,
+  };
+}
+
+/** Return the scenes of a call from the chat. */
+export function callingFromChat(dark) {
+  if (dark) return {};
+  return { login: chat.login, call: voice.callFromChat, "without voice": voice.chatWithoutVoice };
 }
 
 /** Return the scene of a person who goes away and comes back. */

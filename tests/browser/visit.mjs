@@ -30,7 +30,7 @@ export async function visit(browser, address, { without = [] } = {}) {
 
 /** Wait until the page knows its server's voices, model or state, or the result of its own test. */
 export async function ready(page) {
-  const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"], #live[data-state="live"]';
+  const known = '#voice option, #model:not(:empty), [data-state="nearly"], [data-state="red"], #call, #live[data-state="live"]';
   await page.waitForFunction(
     (signs) => document.querySelector(signs),
     { polling: 50 },

@@ -179,6 +179,15 @@ class House:
         self.overlay(yaml.safe_dump(content))
         return before
 
+    def lay_over(self, folder: Path) -> None:
+        """Lay the files of a folder over those of the house's own inventory."""
+        for path in sorted(folder.glob("*.yml")):
+            there = f"{CLONE}/inventory/local/{path.name}"
+            old = yaml.safe_load(self.shell(f"cat {there} 2>/dev/null || true")) or {}
+            text = yaml.safe_dump(over(old, yaml.safe_load(path.read_text(encoding="utf-8"))))
+            put = ["/usr/bin/install", "-m", "644", "/dev/stdin", there]
+            lab.run(NAME, put, stdin=text, check=True)
+
     def overlay(self, text: str) -> None:
         """Write the overlay of the services."""
         put = ["/usr/bin/install", "-m", "644", "/dev/stdin", OVERLAY]
@@ -220,6 +229,12 @@ class House:
             "incus exec $i -- systemctl show -p MainPID --value $u.service </dev/null; done"
         )
         return dict(line.split() for line in self.shell(script).splitlines())
+
+
+def over(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of the inventory with another one laid over it."""
+    both = [name for name in old.keys() & new if isinstance(old[name], dict)]
+    return {**old, **new, **{name: over(old[name], new[name] or {}) for name in both}}
 
 
 def ask(

@@ -62,6 +62,7 @@ MIDDLE = (
     Part("torch_engine", 0.7),
     Part("sandbox", 1.6),
     Part("agents", 7.5),
+    Part("voice", 5.0),
 )
 # Whole files for `scripts/test --long`; some other files have single tests marked `long`.
 LONG = (

@@ -82,23 +82,12 @@ WITH_AGENTS = Path(__file__).with_name("with_agents")
 def _agents(house: House) -> Iterator[None]:
     """Give the house its team, and afterwards restore it as it was."""
     try:
-        for path in sorted(WITH_AGENTS.glob("*.yml")):
-            there = f"{CLONE}/inventory/local/{path.name}"
-            old = yaml.safe_load(house.shell(f"cat {there} 2>/dev/null || true")) or {}
-            text = yaml.safe_dump(over(old, yaml.safe_load(path.read_text(encoding="utf-8"))))
-            put = ["/usr/bin/install", "-m", "644", "/dev/stdin", there]
-            lab.run(NAME, put, stdin=text, check=True)
+        house.lay_over(WITH_AGENTS)
         house.site()
         house.wait_green()
         yield
     finally:
         house.back_to(HOUSE)
-
-
-def over(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return a file of the inventory with another one laid over it."""
-    both = [name for name in old.keys() & new if isinstance(old[name], dict)]
-    return {**old, **new, **{name: over(old[name], new[name] or {}) for name in both}}
 
 
 def audit(house: House) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
 import time
 from typing import Any
@@ -22,6 +23,8 @@ _MAX_APPEND_BYTES = 2 * 15 * SAMPLE_RATE
 _MAX_ERRORS = 100
 """A client with more errors in a minute is broken."""
 _WRITE_S = 20.0
+_ALIVE_S = 1.0
+"""How often a client that wants figures learns that the connection stands."""
 _NORMAL, _GOING_AWAY, _POLICY, _INTERNAL = 1000, 1001, 1008, 1011
 
 
@@ -87,6 +90,7 @@ class Call:
 
     async def run(self) -> str:
         """Serve the call; return how it ended."""
+        alive = asyncio.create_task(self._alive()) if self._session.wants_figures else None
         try:
             await self._session.send("session.created", session=self._session.described())
             while True:
@@ -103,8 +107,20 @@ class Call:
             await self._line.close(_INTERNAL)
             return "failed"
         finally:
+            if alive:
+                alive.cancel()
             await self._listening.close()
             await self._answering.close()
+
+    async def _alive(self) -> None:
+        """Send a sign of life; a browser itself notices only after minutes that a network is gone.
+
+        Ends with the connection.
+        """
+        with contextlib.suppress(NotReading):
+            while True:
+                await asyncio.sleep(_ALIVE_S)
+                await self._session.send("hearth.alive")
 
     async def _receive(self) -> str:
         """Return the next message; raises _Closing after too long a silence or call."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from tests.mock_upstreams.scripted import programs
-from tests.mock_upstreams.scripted.talk import Call, Results, Script, Talk, Turn
+from tests.mock_upstreams.scripted.talk import Call, Results, Script, Talk, Turn, content_of
 
 SCRIPTS: dict[str, Script] = {}
 """In the order of their patterns' importance: the first that fits is followed."""
@@ -24,6 +24,16 @@ NMAP_TASK = "Analyse this nmap output and say what to close first:"
 LOG4J_TASK = "Research log4shell, then write a Python checker for it."
 VOICE_TASK = "Set up a second voice server."
 BROKEN_TASK = "Kokoro is broken: find out why, and propose what mends it."
+STORY = (
+    "The kettle is on, and the kitchen is warm. A fox looked in at the window this morning. "
+    "It had a red coat and very small feet. My sister gave it an apple from the basket. "
+    "The fox took it down to the harbour. There it met the old ferryman and his dog. "
+    "They shared the apple on a bench in the sun. Then the rain came over the hills. "
+    "The ferryman opened his big umbrella. The dog slept, and the fox counted the boats. "
+    "In the evening all three went home. Nobody knows where the fox lives."
+)
+"""Longer to speak than to write, and longer to write than to begin to speak."""
+STORY_PACE_S = 0.25
 SSH_PAGE = "https://www.openssh.com/security.html"
 LOG4J_PAGE = "https://logging.apache.org/security.html"
 # In a text from outside, a line for which an attacked model gives up its own task.
@@ -340,7 +350,11 @@ def obey(told: Results, rounds: int = 8) -> Turns:
 
 
 def other(talk: Talk) -> Turns:
-    """Answer a task that has no script."""
+    """Answer a task that has no script; whoever talks by voice is told a story."""
+    told = content_of(talk.messages[0]) if talk.messages else ""
+    if "by voice" in told:
+        yield Turn(STORY, wait_s=0.2, pace_s=STORY_PACE_S)
+        return
     yield Turn(f"The scripted model has no script for this: {talk.task[:100]}")
 
 

@@ -31,14 +31,21 @@ class Memory:
     """What was asked, newest last: bodies as they arrived."""
 
     bodies: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    is_down: bool = False
+    """Whether it answers 503, so that the next member of an alias is asked."""
 
 
 def application(memory: Memory | None = None) -> Starlette:
-    """Return the server; `GET /requests` lists what was asked, `DELETE /requests` forgets it."""
+    """Return the server; `GET /requests` lists what was asked, `DELETE /requests` forgets it.
+
+    After `PUT /down` it answers 503, until `DELETE /down`.
+    """
     kept = memory or Memory()
 
     async def complete(request: Request) -> Response:
         body = await request.json()
+        if kept.is_down:
+            return JSONResponse({"error": {"message": "down on purpose"}}, 503)
         kept.bodies.append(body)
         talk = Talk(body.get("messages") or [], _tools(body))
         turn = turn_of(talk, SCRIPTS, other)
@@ -54,6 +61,10 @@ def application(memory: Memory | None = None) -> Starlette:
         if request.method == "DELETE":
             kept.bodies.clear()
         return answer
+
+    async def down(request: Request) -> Response:
+        kept.is_down = request.method == "PUT"
+        return JSONResponse({"down": kept.is_down})
 
     async def models(request: Request) -> Response:
         return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
@@ -73,6 +84,7 @@ def application(memory: Memory | None = None) -> Starlette:
             Route("/api/tags", tags),
             Route("/health", health),
             Route("/requests", requests, methods=["GET", "DELETE"]),
+            Route("/down", down, methods=["PUT", "DELETE"]),
         ]
     )
 
@@ -127,6 +139,7 @@ async def _stream(turn: Turn, body: Mapping[str, Any]) -> AsyncIterator[bytes]:
     await asyncio.sleep(turn.wait_s)
     for number, delta in enumerate(_deltas(turn, body)):
         yield _event({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+        await asyncio.sleep(turn.pace_s)
         if turn.cut and number:
             raise CutError("cut on purpose")
     yield _event({"choices": [{"index": 0, "delta": {}, "finish_reason": _finish(turn)}]})

@@ -29,13 +29,15 @@ class Call:
 class Turn:
     """One answer of the model: a text, calls of tools, or both.
 
-    The text is sent `times` times, after `wait_s` seconds; `cut` ends the connection in the middle.
+    The text is sent `times` times, after `wait_s` seconds and in pieces with `pace_s` between them;
+    `cut` ends the connection in the middle.
     """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     times: int = 1
     wait_s: float = 0.0
+    pace_s: float = 0.0
     cut: bool = False
     thought: str = ""
 

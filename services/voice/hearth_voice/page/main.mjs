@@ -11,6 +11,7 @@ const view = new LatencyView({
   ...{ stages: at("stages"), total: at("total"), turns: at("turns") },
   ...{ median: at("median"), note: at("note") },
 });
+const SPEAK = "Speak. You can interrupt the house at any time.";
 let sound = null;
 let call = null;
 const meter = new Meter(at("meter"), () => sound?.analyser);
@@ -36,7 +37,7 @@ function line(item, who) {
 }
 
 const handlers = {
-  ready: () => show("listening", "Speak. You can interrupt the house at any time."),
+  ready: () => show("listening", SPEAK),
   // The voice reports how much of it was played, and the house then forgets the rest.
   interrupted: () => sound?.stop(),
   question: ({ item, text }) => {
@@ -48,15 +49,17 @@ const handlers = {
   },
   sound: ({ item, samples }) => sound?.play(item, samples),
   turn: (turn) => view.add(turn),
+  gone: () => show(page.dataset.state, "No connection to the house at the moment. Waiting for it.", true),
+  back: () => show(page.dataset.state, SPEAK),
   problem: (text) => show(page.dataset.state, text, true),
   ended: (reason) => end("failed", reason),
 };
 
 function onVoice({ type, item, played }) {
-  if (type === "started") show("speaking", "Speak. You can interrupt the house at any time.");
-  if (type === "empty") show("listening", "Speak. You can interrupt the house at any time.");
+  if (type === "started") show("speaking", SPEAK);
+  if (type === "empty") show("listening", SPEAK);
   if (type !== "stopped") return;
-  show("listening", "Speak. You can interrupt the house at any time.");
+  show("listening", SPEAK);
   if (!item) return;
   line(item, "house").classList.add("cut");
   call?.heard(item, msOf(played) - (sound?.latencyMs ?? 0));

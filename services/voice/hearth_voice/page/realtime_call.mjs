@@ -6,18 +6,34 @@ const SESSION = {
   audio: { input: { transcription: { model: "whisper-1" }, turn_detection: { type: "semantic_vad" } } },
 };
 
+// The house sends something every second.
+const SILENT_MS = 2500;
+const LOOK_MS = 500;
+
 /** A call; `report(name, value)` tells the page what happens. */
 export class RealtimeCall {
   #socket;
   #report;
   #reason = "";
+  #heard_at;
+  #is_gone = false;
+  #watch;
 
-  constructor(socket, report) {
+  constructor(socket, report, now = () => performance.now()) {
     this.#socket = socket;
     this.#report = report;
+    this.#heard_at = now();
+    this.#watch = setInterval(() => this.#look(now()), LOOK_MS);
     socket.onopen = () => this.#send({ type: "session.update", session: SESSION });
-    socket.onmessage = ({ data }) => this.#take(JSON.parse(data));
-    socket.onclose = ({ code }) => this.#report("ended", this.#reason || reasonOf(code));
+    socket.onmessage = ({ data }) => {
+      this.#heard_at = now();
+      this.#look(this.#heard_at);
+      this.#take(JSON.parse(data));
+    };
+    socket.onclose = ({ code }) => {
+      clearInterval(this.#watch);
+      this.#report("ended", this.#reason || reasonOf(code));
+    };
   }
 
   /** Send samples of the microphone. */
@@ -36,8 +52,17 @@ export class RealtimeCall {
 
   /** End the call. */
   hangUp() {
+    clearInterval(this.#watch);
     this.#socket.onclose = null;
     this.#socket.close(1000);
+  }
+
+  /** Tell the page when the connection falls silent, and when it is back. */
+  #look(now) {
+    const isGone = this.#socket.readyState === 1 && now - this.#heard_at > SILENT_MS;
+    if (isGone === this.#is_gone) return;
+    this.#is_gone = isGone;
+    this.#report(isGone ? "gone" : "back");
   }
 
   #send(event) {

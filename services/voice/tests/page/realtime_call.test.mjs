@@ -1,14 +1,18 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { afterEach, test } from "node:test";
 
 import { barsOf, median } from "../../hearth_voice/page/latency_view.mjs";
 import { msOf, RealtimeCall, toBase64, toSamples } from "../../hearth_voice/page/realtime_call.mjs";
 
-function dialled() {
+const calls = [];
+afterEach(() => calls.splice(0).forEach((call) => call.hangUp()));
+
+function dialled(now) {
   const sent = [];
   const told = [];
   const socket = { readyState: 1, send: (text) => sent.push(JSON.parse(text)), close: () => {} };
-  const call = new RealtimeCall(socket, (name, value) => told.push([name, value]));
+  const call = new RealtimeCall(socket, (name, value) => told.push([name, value]), now);
+  calls.push(call);
   const take = (event) => socket.onmessage({ data: JSON.stringify(event) });
   return { call, sent, socket, take, told };
 }
@@ -50,6 +54,26 @@ test("the reason of a refused call is shown", () => {
   take({ type: "error", error: { message: "4 calls are going on" } });
   socket.onclose({ code: 1013 });
   assert.deepEqual(told.at(-1), ["ended", "4 calls are going on"]);
+});
+
+test("a silent connection is shown within three seconds, and that it is back", (context) => {
+  context.mock.timers.enable({ apis: ["setInterval"] });
+  let now = 0;
+  const { take, told } = dialled(() => now);
+  const wait = (ms) => {
+    for (const end = now + ms; now < end; context.mock.timers.tick(100)) now += 100;
+  };
+  for (let second = 0; second < 5; second += 1) {
+    wait(1000);
+    take({ type: "hearth.alive" });
+  }
+  assert.deepEqual(told, []);
+  wait(3000);
+  assert.deepEqual(told, [["gone", undefined]]);
+  wait(2000);
+  take({ type: "hearth.alive" });
+  assert.deepEqual(told[1], ["back", undefined]);
+  assert.equal(told.length, 2);
 });
 
 test("a lost connection is shown", () => {
