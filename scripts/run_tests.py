@@ -42,6 +42,8 @@ WHOLE_SERVERS = [
     "services/pipelines/tests/test_second_opinion.py",
     "services/voice/tests/contract",
     "services/voice/tests/test_barge_in.py",
+    "services/voice/tests/test_bench.py",
+    "services/voice/tests/test_driven_clients.py",
     "services/voice/tests/test_house_client.py",
     "services/voice/tests/test_latency.py",
     "services/voice/tests/test_turns.py",

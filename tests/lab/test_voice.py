@@ -33,7 +33,7 @@ from tests.mock_upstreams.scripted.scripts import STORY, STORY_PACE_S
 pytestmark = pytest.mark.lab
 
 PAGE = "https://voice.lan/"
-VOICE = "10.140.30.29:9220"
+VOICE = "10.140.30.62:9220"
 SCRIPTED = "http://scripted-model.example.org:8480"
 WITH_VOICE = Path(__file__).with_name("with_voice")
 # The question, and the time after it in which the house answers.

@@ -240,3 +240,22 @@ def test_every_program_that_it_writes_is_python() -> None:
         programs.log4j_checker("2.17.1"),
     ):
         ast.parse(text)
+
+
+async def test_who_talks_by_voice_is_told_a_story_at_a_pace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scripts, "STORY_PACE_S", 0.001)
+    told = {"role": "system", "content": "You talk with a person in their house, by voice."}
+    answer = await ask([told, {"role": "user", "content": "the of and to"}], stream=True)
+    assert answer["content"] == scripts.STORY
+
+
+async def test_it_is_down_for_as_long_as_it_is_told() -> None:
+    transport = httpx.ASGITransport(application())
+    async with httpx.AsyncClient(transport=transport, base_url="http://scripted") as client:
+        body = {"messages": [{"role": "user", "content": "Hello."}]}
+        await client.put("/down")
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 503
+        await client.delete("/down")
+        assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
