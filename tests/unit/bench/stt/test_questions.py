@@ -18,5 +18,4 @@ def test_each_question_has_two_halves_at_several_speeds() -> None:
         assert not one.first.text.endswith((".", "?", "!"))
         paces.append(len(words_of(one.text)) / one.whole.seconds)
     # Words a second: nobody speaks all of them alike.
-    assert min(paces) < 3
     assert max(paces) > 1.3 * min(paces)
