@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -15,6 +13,7 @@ from typing import Any
 
 from tests import lab_machine as lab
 from tests.lab.house import GUEST, NAME, ROOT, House
+from tests.npm import modules
 
 PACKAGES = (
     *("chromium", "chromium-sandbox", "firefox-esr", "fonts-dejavu-core", "libnss3-tools"),
@@ -97,42 +96,12 @@ def invite(house: House) -> str:
         lab.create(GUEST, guest_of=NAME, packages=PACKAGES)
         lab.copy_in(GUEST, house.folder / "root.crt", ROOT_THERE)
         lab.run(GUEST, ["/bin/bash", "-euc", _FURNISH], timeout=60, check=True)
-        lab.copy_in(GUEST, modules() / "node_modules", f"{_DRIVER_THERE}/node_modules")
+        lab.copy_in(
+            GUEST, modules(DRIVER, _CACHE) / "node_modules", f"{_DRIVER_THERE}/node_modules"
+        )
     # Small, and with the packages that a desktop has.
     lab.copy_in(GUEST, DRIVER, _DRIVER_THERE, exclude=["node_modules"])
     return GUEST
-
-
-def modules() -> Path:
-    """Return the folder with the driver's npm packages, fetched once for each lock file.
-
-    Raises:
-        RuntimeError: npm is missing or failed, in one line.
-    """
-    lock = DRIVER / "package-lock.json"
-    folder = _CACHE / hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
-    if folder.exists():
-        return folder
-    fresh = folder.with_suffix(".new")
-    shutil.rmtree(_CACHE, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(DRIVER / name, fresh / name)
-    # Every package is verified by its digest in the lock file; no install script runs.
-    argv = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    try:
-        done = subprocess.run(
-            argv, cwd=fresh, capture_output=True, text=True, check=False, timeout=180
-        )
-    except FileNotFoundError:
-        raise RuntimeError(
-            "npm is missing, which fetches the browsers' driver: install it"
-        ) from None
-    if done.returncode:
-        output = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
-        raise RuntimeError(f"{DRIVER}: npm ci: {output[0]}")
-    fresh.rename(folder)
-    return folder
 
 
 @dataclass(slots=True)

@@ -77,7 +77,8 @@ def _wait(server: Process, path: str) -> None:
     pytest.fail(f"the server did not start:\n{server.log.read_text()[-2000:]}")
 
 
-def _cache(factory: pytest.TempPathFactory) -> Path:
+def cache_folder(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that outlives the tests, where there is one."""
     writable = DEFAULT_CACHE.is_dir() and os.access(DEFAULT_CACHE, os.W_OK)
     return DEFAULT_CACHE if writable else factory.getbasetemp().parent
 
@@ -85,7 +86,7 @@ def _cache(factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """Whisper, with the smallest network and random weights."""
-    model = prepare_whisper(_cache(tmp_path_factory), "tiny.en")
+    model = prepare_whisper(cache_folder(tmp_path_factory), "tiny.en")
     folder = tmp_path_factory.mktemp("ears")
     with started(folder, "hearth_whisper", "/health", ["--model", str(model)]) as running:
         yield running
@@ -94,7 +95,7 @@ def ears(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 @pytest.fixture(scope="session")
 def mouth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """Kokoro, with the full-size network and made-up weights."""
-    weights = prepare_kokoro(_cache(tmp_path_factory))
+    weights = prepare_kokoro(cache_folder(tmp_path_factory))
     arguments = ["--model", str(weights / FP32), "--voices", str(weights / VOICES)]
     folder = tmp_path_factory.mktemp("mouth")
     with started(folder, "hearth_kokoro", "/health", arguments) as running:
