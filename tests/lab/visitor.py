@@ -26,7 +26,7 @@ ARTEFACTS = ROOT / ".hearth/artefacts/browser"
 VISIT_S = 900
 _CACHE = Path("/var/cache/hearth-lab/browser")
 _DRIVER_THERE, _FOLDER_THERE = "/srv/browser", "/home/visitor/found"
-_RUNTIME = "/run/visitor"
+RUNTIME = "/run/visitor"
 # Chromium takes the certificates of the person's own store. Firefox has a store in each profile,
 # and takes those that a policy names. Without a sound device no browser plays anything.
 _FURNISH = f"""
@@ -39,7 +39,7 @@ cat > /etc/firefox/policies/policies.json <<'EOF'
 {{"policies": {{"Certificates": {{"Install": ["{ROOT_THERE}"]}}}}}}
 EOF
 systemd-run --quiet --unit=sound --uid=visitor --property=RuntimeDirectory=visitor \\
-  --setenv=XDG_RUNTIME_DIR={_RUNTIME} --setenv=HOME=/home/visitor \\
+  --setenv=XDG_RUNTIME_DIR={RUNTIME} --setenv=HOME=/home/visitor \\
   pulseaudio --exit-idle-time=-1 -n -L module-null-sink -L module-native-protocol-unix
 """
 
@@ -166,7 +166,7 @@ def visit(
     job: dict[str, Any] = {**known, "password": password, **more}
     if only := os.environ.get("HEARTH_SCENES"):
         job["only"] = only.split(",")
-    settings = [f"HOME={home}", f"XDG_RUNTIME_DIR={_RUNTIME}", "TMPDIR=/tmp"]
+    settings = [f"HOME={home}", f"XDG_RUNTIME_DIR={RUNTIME}", "TMPDIR=/tmp"]
     argv = ["runuser", "-u", "visitor", "--", "env", "--chdir=/home/visitor", *settings]
     argv += ["node", f"{_DRIVER_THERE}/main.mjs"]
     stream = _Lines(Errands(guest, actions or {}))

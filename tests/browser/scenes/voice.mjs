@@ -51,7 +51,8 @@ export const without = (program) =>
   async function (browser, job) {
     const page = await enter(browser, job);
     const speech = await dial(page, job);
-    await answers(page, 1);
+    // The model still writes then.
+    await answers(page, 1, { for_ms: 300 });
     const cut = await act(page, job, `end ${program}`);
     await alert(page, cut.at);
     await page.screenshot({ path: join(job.folder, `${job.browser}-call-without-${program}.png`) });
@@ -143,7 +144,7 @@ export async function chatWithoutVoice(browser, job) {
   await act(page, job, "wait for voice");
   const [retry] = await page.$$(".bridge-call .text-action");
   await retry.click();
-  await answers(page, 1, cut.at);
+  await answers(page, 1, { since: cut.at });
   return { cut, broken };
 }
 
@@ -191,13 +192,15 @@ async function dial(page, job) {
 /** Play a file into the sound device again and again. */
 function repeated(sound) {
   const loop = ["-c", 'while paplay "$0"; do :; done', sound];
-  const { pid } = spawn("sh", loop, { stdio: "ignore", detached: true });
+  // Into a device of its own: the page's voice is played into the other one.
+  const env = { ...process.env, PULSE_SINK: "microphone" };
+  const { pid } = spawn("sh", loop, { stdio: "ignore", detached: true, env });
   // The shell and what it runs.
   return { kill: () => process.kill(-pid) };
 }
 
 /** Wait until this many answers were begun after a moment, and the last one has been heard a while. */
-async function answers(page, count, since = 0) {
+async function answers(page, count, { since = 0, for_ms = 1500 } = {}) {
   await page.waitForFunction(
     (wanted, type, sound, from) => {
       const events = globalThis.__call.report().events.filter(({ at }) => at > from);
@@ -208,7 +211,7 @@ async function answers(page, count, since = 0) {
     { polling: 50, timeout: CALL_MS },
     ...[count, CREATED, SOUND, since],
   );
-  await pause(1500);
+  await pause(for_ms);
 }
 
 /** Wait for an event of a type after a moment. */

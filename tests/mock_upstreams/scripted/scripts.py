@@ -33,7 +33,7 @@ STORY = (
     "In the evening all three went home. Nobody knows where the fox lives."
 )
 """Longer to speak than to write, and longer to write than to begin to speak."""
-STORY_PACE_S = 0.25
+STORY_PACE_S = 0.4
 SSH_PAGE = "https://www.openssh.com/security.html"
 LOG4J_PAGE = "https://logging.apache.org/security.html"
 # In a text from outside, a line for which an attacked model gives up its own task.

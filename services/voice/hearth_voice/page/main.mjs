@@ -52,8 +52,17 @@ const handlers = {
   gone: () => show(page.dataset.state, "No connection to the house at the moment. Waiting for it.", true),
   back: () => show(page.dataset.state, SPEAK),
   problem: (text) => show(page.dataset.state, text, true),
-  ended: (reason) => end("failed", reason),
+  ended: async (reason) => {
+    end("failed", reason);
+    if (await isLoggedOut()) show("failed", "Your session has expired. Reload this page to log in.", true);
+  },
 };
+
+/** Return whether the house wants a login again, which a browser does not tell of a WebSocket. */
+async function isLoggedOut() {
+  const answer = await fetch("/v1/realtime/turns").catch(() => null);
+  return answer?.status === 401;
+}
 
 function onVoice({ type, item, played }) {
   if (type === "started") show("speaking", SPEAK);
