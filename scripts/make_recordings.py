@@ -1,7 +1,8 @@
 """Makes the recordings: `.venv/bin/python scripts/make_recordings.py`, in the test environment.
 
-espeak-ng speaks the texts in its American voice at 165 words a minute; they are trimmed, brought
-to -3 dBFS and written as Opus of 20 kbit/s. They are committed: no house needs espeak-ng to
+espeak-ng speaks the texts in its American voice at 165 words a minute, and the questions at several
+speeds, in two halves each; they are trimmed, brought to -3 dBFS and written as Opus of 20 kbit/s.
+They are committed: no house needs espeak-ng to
 measure itself, and every house hears the same.
 """
 
@@ -19,6 +20,8 @@ from hearth.clients.recordings import BYTES, FOLDER, RATE, trimmed
 
 VOICE = b"gmw/en-US"
 WORDS_PER_MINUTE = 165
+QUESTIONS_PER_MINUTE = (130, 150, 170, 150, 180, 130, 160, 140)
+"""Of each question in turn."""
 BITS_PER_S = 20_000
 PEAK = 23_200
 """-3 dBFS."""
@@ -29,12 +32,11 @@ _CALLBACK = ctypes.CFUNCTYPE(
 )
 
 
-def spoken(texts: list[str]) -> Iterator[bytes]:
-    """Yield each text as 16-bit mono at 16 kHz, spoken by espeak-ng."""
+def spoken(texts: list[tuple[str, int]]) -> Iterator[bytes]:
+    """Yield each text, at its words per minute, as 16-bit mono at 16 kHz by espeak-ng."""
     library = ctypes.CDLL(espeakng_loader.get_library_path())
     rate = library.espeak_Initialize(_SYNCHRONOUS, 0, espeakng_loader.get_data_path().encode(), 0)
     library.espeak_SetVoiceByName(VOICE)
-    library.espeak_SetParameter(_RATE, WORDS_PER_MINUTE, 0)
     parts: list[bytes] = []
 
     def take(samples: ctypes._Pointer[ctypes.c_short], number: int, _: int | None) -> int:
@@ -44,8 +46,9 @@ def spoken(texts: list[str]) -> Iterator[bytes]:
 
     callback = _CALLBACK(take)
     library.espeak_SetSynthCallback(callback)
-    for text in texts:
+    for text, words_per_minute in texts:
         parts.clear()
+        library.espeak_SetParameter(_RATE, words_per_minute, 0)
         data = text.encode() + b"\0"
         library.espeak_Synth(data, len(data), 0, _CHARACTERS, 0, _UTF8, None, None)
         yield _at_16_khz(b"".join(parts), rate)
@@ -77,7 +80,19 @@ def write(pcm: bytes, path: Path) -> None:
             file.mux(packet)
 
 
+def wanted() -> dict[Path, tuple[str, int]]:
+    """Return each file with its text and its words per minute."""
+    found = {}
+    for file in sorted(FOLDER.glob("*s-*.txt")):
+        found[file.with_suffix(".opus")] = file.read_text(), WORDS_PER_MINUTE
+    files = sorted(FOLDER.glob("question-*.txt"))
+    for file, speed in zip(files, QUESTIONS_PER_MINUTE, strict=True):
+        for half, text in zip("ab", file.read_text().split(" | "), strict=True):
+            found[file.with_name(f"{file.stem}{half}.opus")] = text, speed
+    return found
+
+
 if __name__ == "__main__":
-    files = sorted(FOLDER.glob("*.txt"))
-    for file, sound in zip(files, spoken([file.read_text() for file in files]), strict=True):
-        write(sound, file.with_suffix(".opus"))
+    files = wanted()
+    for path, sound in zip(files, spoken(list(files.values())), strict=True):
+        write(sound, path)

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 """Has each recording, `SECONDSs-NUMBER.opus`, with its words beside it in a `.txt`.
 
 `question-NUMBERa.opus` and `…b.opus` are the two halves of a sentence, whose text has ` | ` where
-its speaker may pause. All are spoken by espeak-ng, at 120 to 180 words a minute.
+its speaker may pause. `scripts/make_recordings.py` makes all of them.
 """
 
 
