@@ -32,7 +32,7 @@ async def talked(script: Path, url: str, *files: Path) -> dict[str, Any]:
     """Run the script; return what it found."""
     address = url.replace("http", "ws", 1) + "/v1/realtime?model=voice"
     process = await asyncio.create_subprocess_exec(
-        *("node", script, address, *files),
+        *("node", str(script), address, *map(str, files)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
