@@ -53,8 +53,8 @@ const handlers = {
   back: () => show(page.dataset.state, SPEAK),
   problem: (text) => show(page.dataset.state, text, true),
   ended: async (reason) => {
-    end("failed", reason);
-    if (await isLoggedOut()) show("failed", "Your session has expired. Reload this page to log in.", true);
+    const isRefused = page.dataset.state === "asking" && (await isLoggedOut());
+    end("failed", isRefused ? "Your session has expired. Reload this page to log in." : reason);
   },
 };
 
