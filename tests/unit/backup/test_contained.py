@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hearth.backup import agent
+from hearth.backup import BackupError, agent
 from hearth.backup.agent import data_folders
 from hearth.catalogue.house import House
 from hearth.machine import podman
@@ -15,8 +16,13 @@ from hearth.render import quadlets
 
 ROOT = Path(__file__).parents[3]
 IMAGE = f"sha256:{'1' * 64}"
-# Stands for Podman: prints its arguments, and then its input.
-PODMAN = '#!/bin/sh\nprintf "%s\\n" "$@"\nexec cat\n'
+VOLUME = "hearth-open-webui-var-lib-open-webui"
+# Stands for Podman: knows one volume; otherwise it prints its arguments, and then its input.
+PODMAN = f"""#!/bin/sh
+[ "$3 $4" != "volume ls" ] || exec echo {VOLUME}
+printf "%s\\n" "$@"
+exec cat
+"""
 
 
 @pytest.fixture
@@ -46,7 +52,7 @@ def test_every_service_with_data_is_in_a_backup(house: House) -> None:
     assert found["agents"].first_id is None
     mine = found["open_webui"]
     assert mine.first_id == quadlets.first_id(house.services["open_webui"])
-    assert mine.volume_name == "hearth-open-webui-var-lib-open-webui"
+    assert mine.volume_name == VOLUME
     assert mine.unit == "hearth-open-webui.service"
 
 
@@ -67,7 +73,7 @@ def test_its_program_runs_beside_the_service_with_its_image_and_ids(
     assert words[-4:] == ["/usr/bin/python3", "-c", "pass", "the input"]
     assert words[-5] == IMAGE
     assert {"run", "--rm", "--interactive", "--network=none", "--log-driver=none"} <= {*words}
-    assert "--volume=hearth-open-webui-var-lib-open-webui:/var/lib/open-webui" in words
+    assert f"--volume={VOLUME}:/var/lib/open-webui" in words
     assert f"--uidmap=0:{mine.first_id}:65536" in words
 
 
@@ -76,6 +82,15 @@ def test_without_its_image_the_error_names_what_to_run(house: House, machine: Pa
     with (
         pytest.raises(podman.PodmanError, match="names no image: run `hearth up` first"),
         mine.run(["/usr/bin/python3"]),
+    ):
+        pass
+
+
+def test_a_volume_that_is_gone_is_no_empty_backup(house: House, machine: Path) -> None:
+    mine = next(one for one in data_folders(house) if one.service == "open_webui")
+    with (
+        pytest.raises(BackupError, match="Podman has no volume another: run `hearth up` first"),
+        replace(mine, volume_name="another").run(["/usr/bin/python3"]),
     ):
         pass
 

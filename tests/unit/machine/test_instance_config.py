@@ -30,7 +30,7 @@ def test_a_record_becomes_config_and_devices() -> None:
     assert item.devices["eth0"] == {
         "type": "nic",
         "nictype": "routed",
-        "ipv4.address": "10.140.30.22",
+        "ipv4.address": "10.140.30.14",
         "host_name": "to-open-webui",
     }
     assert item.devices["data0"] == {
