@@ -77,7 +77,7 @@ class Messages:
         script = (
             "p=$(cat /tmp/ntfy-password); n=0; while [ ! -e /tmp/stop ]; do n=$((n+1)); "
             f"curl -sf -m 2 -u house:$p -d m$n http://{NTFY}/house >/dev/null && echo m$n; "
-            "sleep 0.05; done"
+            "sleep 0.5; done"
         )
         done = self._house.inside("/bin/bash", "-c", script, timeout=600)
         self.accepted |= {*done.stdout.split()}
@@ -85,7 +85,8 @@ class Messages:
 
 def kept(house: House) -> set[str]:
     """Return the messages that ntfy has."""
-    script = f"curl -sfm 9 -u house:$(cat /tmp/ntfy-password) 'http://{NTFY}/house/json?poll=1'"
+    # It limits how much one address may ask.
+    script = f"curl -sfm 60 --retry 9 --retry-delay 5 -u house:$(cat /tmp/ntfy-password) 'http://{NTFY}/house/json?poll=1'"
     return {json.loads(line)["message"] for line in house.shell(script).splitlines()}
 
 
