@@ -75,7 +75,7 @@ class Messages:
     def _publish(self) -> None:
         # One command for all, because each takes longer than a message.
         script = (
-            "p=$(cat /tmp/ntfy-password); n=0; while [ ! -e /tmp/stop ]; do n=$((n+1)); "
+            "p=$(cat /root/ntfy-password); n=0; while [ ! -e /tmp/stop ]; do n=$((n+1)); "
             f"curl -sf -m 2 -u house:$p -d m$n http://{NTFY}/house >/dev/null && echo m$n; "
             "sleep 0.5; done"
         )
@@ -86,14 +86,14 @@ class Messages:
 def kept(house: House) -> set[str]:
     """Return the messages that ntfy has."""
     # It limits how much one address may ask.
-    script = f"curl -sfm 60 --retry 9 --retry-delay 5 -u house:$(cat /tmp/ntfy-password) 'http://{NTFY}/house/json?poll=1'"
+    script = f"curl -sfm 60 --retry 9 --retry-delay 5 -u house:$(cat /root/ntfy-password) 'http://{NTFY}/house/json?poll=1'"
     return {json.loads(line)["message"] for line in house.shell(script).splitlines()}
 
 
 def test_services_move_with_everything_that_they_accepted(house: House, admin: Person) -> None:
     created = admin.request("POST", "/api/v1/chats/new", json={"chat": {"title": BEFORE}})
     password = house.hearth("secret", "show", "ntfy_password", "--plain").stdout.strip()
-    put = ["/usr/bin/install", "-m", "600", "/dev/stdin", "/tmp/ntfy-password"]
+    put = ["/usr/bin/install", "-m", "600", "/dev/stdin", "/root/ntfy-password"]
     lab.run(NAME, put, stdin=password, check=True)
     house.shell("rm -f /tmp/stop")
     describe(house, *CONTAINED)
