@@ -1,5 +1,6 @@
 """The mock upstreams of a lab: prepared once, serving at the outer end of the machine's link."""
 
+import hashlib
 import socket
 import ssl
 import subprocess
@@ -84,11 +85,14 @@ def _python(project: Project, seconds: float, *words: str) -> str:
 
 def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
     record, log = _record(machine), machine.folder / "mock_upstreams.log"
-    if process.alive(process.recorded(record)) and _answers(machine, names, authority):
-        return
-    # An older process may serve other names, or with an older certificate.
-    process.end(record)
     root = Path(__file__).resolve().parents[2]
+    note, code = machine.folder / "mock_upstreams.code", _code(root)
+    same = note.exists() and note.read_text(encoding="ascii") == code
+    if same and process.alive(process.recorded(record)) and _answers(machine, names, authority):
+        return
+    # An older process may serve other names, with an older certificate, or by older code.
+    process.end(record)
+    note.write_text(code, encoding="ascii")
     argv = [
         sys.executable,
         "-m",
@@ -107,6 +111,14 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
             where = machine.outer_address
             raise LabError(f"the mock upstreams do not answer at {where}: read {log}")
         time.sleep(0.1)
+
+
+def _code(root: Path) -> str:
+    """Return a digest of the code of the mock upstreams."""
+    digest = hashlib.sha256()
+    for path in sorted(root.glob("tests/mock_upstreams/**/*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
