@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import fields, replace
 from urllib.parse import urlsplit
 
@@ -87,7 +87,7 @@ def derive(
         ),
         sites=tuple(_with_routes(site, at) for site in sites),
         models=models,
-        aliases={name: _alias(name, r, models) for name, r in catalogue.aliases.items()},
+        aliases={name: _alias(name, r, models, services) for name, r in catalogue.aliases.items()},
         agents={
             name: house.Agent(
                 **(house.values_of(record) | {"title": record.title or _title(name)}), name=name
@@ -341,7 +341,10 @@ def _programs(
     return tuple(dict.fromkeys((service.name, *service.programs, *sources, *models)))
 
 
-def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Model]) -> house.Alias:
+def _alias(
+    name: str, record: schema.AliasRecord, models: Mapping[str, house.Model], on: Container[str]
+) -> house.Alias:
+    """Return an alias, given the models and which services are on."""
     cloud = f"it is in the cloud, and {name} does not allow the cloud"
     reasons = {
         member: models[member].reason if models[member].local or record.cloud else cloud
@@ -349,6 +352,8 @@ def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Mod
     }
     dropped = {member: reason for member, reason in reasons.items() if reason}
     members = tuple(member for member in record.members if member not in dropped)
+    unused = record.only_with is not None and record.only_with not in on
+    reason = "; ".join(f"{n}: {reason}" for n, reason in dropped.items())
     return house.Alias(
         **(house.values_of(record) | {"members": members}),
         name=name,
@@ -359,8 +364,8 @@ def _alias(name: str, record: schema.AliasRecord, models: Mapping[str, house.Mod
             if all(capability in models[member].capabilities for member in members)
         ),
         dropped=dropped,
-        offered=bool(members),
-        reason=None if members else "; ".join(f"{n}: {reason}" for n, reason in dropped.items()),
+        offered=bool(members) and not unused,
+        reason=f"{record.only_with} is off" if unused else None if members else reason,
     )
 
 

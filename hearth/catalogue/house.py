@@ -174,7 +174,8 @@ class Model(schema.ModelRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias(schema.AliasRecord):
-    """A model name with its usable members in order; without any it is not `offered`.
+    """A model name with its usable members in order; without any, or without the service that it
+    is for, it is not `offered`.
 
     `dropped` has the members that are not usable, and why; `capabilities` all others have.
     """

@@ -39,6 +39,7 @@ _REFERENCES = (
     ("providers", "service", ("services",), "service"),
     ("models", "provider", ("providers",), "provider"),
     ("models", "files", ("sources",), None),
+    ("aliases", "only_with", ("services",), "service"),
     ("consumers", "services", ("services", "parts"), "service"),
     ("consumers", "models", ("aliases", "models"), "alias or model"),
 )

@@ -513,6 +513,8 @@ class AliasRecord(Record):
     thinking: Literal["off", "low", "medium", "high", "auto"] = "auto"
     """How much its members think before they answer, unless a request says so itself; `auto` is
     each model's own default."""
+    only_with: Annotated[str | None, Field(examples=["voice"])] = None
+    """The service that it is for: while that is off, the alias is not offered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import pytest
 from hearth.catalogue import House, derive, load, memory_shortage
 from hearth.catalogue.records import FILES
 from hearth.render.files import consumer_secrets, login_config
-from hearth.render.gateway import litellm_config
+from hearth.render.gateway import gateway_files, litellm_config
 from tests.mock_upstreams.scripted import programs
 
 ROOT = Path(__file__).parents[3]
@@ -275,10 +275,25 @@ def test_without_keys_every_alias_is_served_at_home_and_nothing_goes_out(house: 
         "transcribe": ("large-v3-turbo", "small", "base", "tiny"),
     }
     assert house.services["litellm"].egress == ()
-    # It waits for a key, and says for which.
-    assert [alias.name for alias in house.aliases.values() if not alias.offered] == ["haiku"]
+    # One waits for a key, and says for which; the other one's service is off.
+    assert [alias.name for alias in house.aliases.values() if not alias.offered] == [
+        "haiku",
+        "voice",
+    ]
     for secret in ("anthropic_api_key", "openrouter_api_key"):
         assert f"hearth secret set {secret}" in str(house.aliases["haiku"].reason)
+
+
+def test_an_alias_is_offered_only_with_the_service_that_it_is_for(inventory: Path) -> None:
+    off = derive(load(inventory))
+    assert off.aliases["voice"].reason == "voice is off"
+    assert "voice" not in gateway_files(off)["aliases.json"]
+    (inventory / "local").mkdir()
+    (inventory / "local" / "services.yml").write_text("services: {voice: {enabled: true}}\n")
+    on = derive(load(inventory))
+    assert on.aliases["voice"].offered
+    assert on.aliases["voice"].reason is None
+    assert "voice" in gateway_files(on)["aliases.json"]
 
 
 @pytest.mark.parametrize(
