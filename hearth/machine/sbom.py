@@ -35,6 +35,7 @@ def bill_of_materials(store: Store, image: Image) -> str:
     for layer in image.layers:
         for component in _components(store, layer):
             bom.components.add(component)
+    bom.register_dependency(bom.metadata.component, bom.components)
     made = make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1)
     return f"{made}\n"
 
