@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from typing import Annotated, get_args
+from typing import Annotated, NoReturn, get_args
 
 import typer
 
@@ -16,7 +16,7 @@ from hearth.machine.facts import graphics
 from hearth.paths import COMPOSE, FORM
 from hearth.project import Project
 from hearth.render.compose import compose_files
-from hearth.render.containers import contained
+from hearth.render.containers import INIT, contained
 
 AsCompose = Annotated[bool, typer.Option("--compose", help="A house of containers, without Incus.")]
 # Long enough for a program that measures the machine at its first start.
@@ -45,11 +45,19 @@ def build_containers(project: Project, wanted: str, card: str) -> bool:
     compose.check(one, accelerator)
     house = contained(derive(project.catalogue(), project.vault.names(), graphics().has))
     specs = install(project, house, (), card or "none")
-    build_specs(best(specs, card or "none"), [one.name])
-    for name in compose.write_files(compose_files(house, specs)):
+    files = compose_files(house, specs)
+    compose.refuse_strangers(one, files)
+    chosen = best(specs, card or "none")
+    build_specs(chosen, [one.name])
+    for name in compose.write_files(files):
         note(f"{COMPOSE / name} was edited by hand: written again; your settings belong into .env")
     step(f"Start the containers with {' '.join(one.compose)}")
-    compose.up(one, accelerator, _profiles())
+    # Those that measure this machine have it for themselves the first time.
+    for name in sorted({s.container for spec in chosen for s in spec.starts if s.measures}):
+        if not one.containers(name):
+            compose.up(one, accelerator, compose.profiles(), name)
+            _wait(one)
+    compose.up(one, accelerator, compose.profiles())
     _wait(one)
     take_over(project, one)
     show(f"up      after {time.monotonic() - started:.1f} s")
@@ -61,16 +69,6 @@ def build_containers(project: Project, wanted: str, card: str) -> bool:
     return receipt.good
 
 
-def _profiles() -> list[str]:
-    """Return the profiles that are on: the resolver where the machine's address is known."""
-    try:
-        text = (COMPOSE / ".env").read_text(encoding="utf-8")
-    except OSError:
-        return []
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    return ["dns"] if values.get("HEARTH_ADDRESS", "").strip() else []
-
-
 def _wait(one: compose.Engine) -> None:
     """Wait until all containers are healthy, showing which are not."""
     deadline = time.monotonic() + _HEALTHY_S
@@ -78,11 +76,17 @@ def _wait(one: compose.Engine) -> None:
         shown.running.start("", "Wait until the containers are healthy")
         while bad := compose.unhealthy(one):
             shown.running.detail("", "", ", ".join(sorted(bad)))
+            if "Exited" in bad.get(INIT.name, ""):
+                # It is not started again.
+                _fail(INIT.name, bad[INIT.name])
             if time.monotonic() > deadline:
-                name, state = sorted(bad.items())[0]
-                lines = compose.logs(name, 3)
-                raise ComposeHouseError(f"{name}: {state}: {' '.join(lines[-1:])}")
+                _fail(*sorted(bad.items())[0])
             time.sleep(_LOOK_S)
+
+
+def _fail(name: str, state: str) -> NoReturn:
+    lines = compose.logs(name, 3)
+    raise ComposeHouseError(f"{name}: {state}: {compose.explained(' '.join(lines[-1:]))}")
 
 
 def take_over(project: Project, one: compose.Engine | None = None) -> None:

@@ -60,7 +60,8 @@ def save_images(
 ) -> None:
     """Write images that were built here into one archive, for a machine without internet.
 
-    There, `docker load -i images.tar` or `podman load -i images.tar` reads it.
+    There, `docker load -i images.tar` or `podman load -i images.tar` reads it. The other machine
+    must have the same kind of processor.
 
     Example: hearth images save images.tar
     """
@@ -76,7 +77,8 @@ def save_images(
         for name in wanted:
             listed = store.folder / "images" / f"{name}{images.SBOM}"
             shutil.copyfile(listed, archive.with_name(f"{archive.name}.{listed.name}"))
-    show(f"{archive}: {len(wanted)} images, {archive.stat().st_size / 1e6:.0f} MB")
+    kind = images.architecture()
+    show(f"{archive}: {len(wanted)} images for {kind}, {archive.stat().st_size / 1e6:.0f} MB")
 
 
 @app.command("list")

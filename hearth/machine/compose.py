@@ -3,21 +3,27 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+import yaml
 
 from hearth.files import write_atomic
+from hearth.machine.facts import Listener, listeners
 from hearth.paths import COMPOSE
 
 PROJECT = "hearth"
 _LABEL = "label=com.docker.compose"
+_OURS = ("--filter", f"{_LABEL}.project={PROJECT}")
 _COMMAND_S = 60
 # Building nothing and pulling nothing, Compose waits only for the health of containers.
 UP_S = 1800
 _WRITTEN = "written.json"
 _CDI = (Path("/etc/cdi"), Path("/var/run/cdi"))
+_DAEMON = Path("/etc/docker/daemon.json")
+_DAEMON_PID = Path("/var/run/docker.pid")
 Accelerator = Literal["", "cuda", "vulkan"]
 
 
@@ -36,12 +42,17 @@ class Engine:
         """Return what a command of the engine prints."""
         return _output([self.name, *words], within_s)
 
-    def containers(self, service: str = "") -> list[str]:
-        """Return the running containers of the house, or of one of its services."""
-        words = ["ps", "--quiet", "--filter", f"{_LABEL}.project={PROJECT}"]
+    def containers(self, service: str = "", *, ended: bool = False) -> list[str]:
+        """Return the running containers of the house, or of one of its services; or all of them."""
+        words = ["ps", "--quiet", *_OURS, *(["--all"] if ended else [])]
         if service:
             words += ["--filter", f"{_LABEL}.service={service}"]
         return self.run(*words).split()
+
+    def container(self, service: str) -> str:
+        """Return the name that its compose command gives the container of a service."""
+        joint = "-" if self.name == "docker" else "_"
+        return joint.join((PROJECT, service, "1"))
 
     def volume(self, name: str) -> Path:
         """Return where a volume of the house is on this machine."""
@@ -70,6 +81,21 @@ def _output(argv: Sequence[str], within_s: float) -> str:
     return done.stdout
 
 
+def _settings() -> dict[str, str]:
+    """Return what a person has set in `.env`."""
+    try:
+        lines = (COMPOSE / ".env").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    pairs = (line.partition("=") for line in lines if not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip().strip("\"'") for name, given, value in pairs if given}
+
+
+def profiles() -> list[str]:
+    """Return the profiles that are on: the resolver where the machine's address is known."""
+    return ["dns"] if _settings().get("HEARTH_ADDRESS") else []
+
+
 def explained(line: str) -> str:
     """Return an engine's error with what to do, where that is known."""
     known = {
@@ -83,6 +109,10 @@ def explained(line: str) -> str:
         "image not known": "build the images first: `hearth images build`",
         "all predefined address pools": "Docker has no more networks: remove unused ones with "
         "`docker network prune`",
+        "exec format error": "the image is for another kind of processor: build it on this "
+        "machine with `hearth images build`",
+        "cannot assign requested address": "this machine does not have the address: correct "
+        f"HEARTH_ADDRESS in {COMPOSE}/.env",
     }
     told = next((text for part, text in known.items() if part.lower() in line.lower()), "")
     return f"{line} ({told})" if told else line
@@ -116,18 +146,19 @@ def check(one: Engine, accelerator: Accelerator) -> None:
     Raises:
         ComposeHouseError: it is rootless, does not write firewall rules, or does not know the card.
     """
-    if one.name == "docker":
-        info = json.loads(one.run("info", "--format", "{{json .}}"))
-        if any("rootless" in option for option in info.get("SecurityOptions") or ()):
-            raise ComposeHouseError(
-                "docker: this is a rootless socket, which cannot open ports 80 and 443 and hides "
-                "the callers' addresses: unset DOCKER_HOST and put `sudo` before the command"
-            )
-        if _daemon_settings().get("iptables") is False:
-            raise ComposeHouseError(
-                "docker: `iptables` is false in /etc/docker/daemon.json, so its networks are open "
-                "to each other: remove that line, then restart Docker"
-            )
+    info = json.loads(one.run("info", "--format", "{{json .}}"))
+    options = info.get("SecurityOptions") or ()
+    security = info.get("host", {}).get("security", {})
+    if security.get("rootless") or any("rootless" in option for option in options):
+        raise ComposeHouseError(
+            f"{one.name}: this is a rootless socket, which cannot open ports 80 and 443 and hides "
+            "the callers' addresses: unset DOCKER_HOST and put `sudo` before the command"
+        )
+    if one.name == "docker" and (place := _without_rules()):
+        raise ComposeHouseError(
+            f"docker: `iptables` is false in {place}, so its networks are open to each other: "
+            "remove that, then restart Docker"
+        )
     if accelerator == "cuda" and not any(list(folder.glob("nvidia*")) for folder in _CDI):
         raise ComposeHouseError(
             "no CDI file describes an NVIDIA card in /etc/cdi: install nvidia-container-toolkit "
@@ -135,37 +166,110 @@ def check(one: Engine, accelerator: Accelerator) -> None:
         )
 
 
-def _daemon_settings() -> dict[str, Any]:
+def _without_rules() -> str:
+    """Return where Docker is told to write no firewall rules; empty where it writes them."""
     try:
-        found = json.loads(Path("/etc/docker/daemon.json").read_text(encoding="utf-8"))
+        found = json.loads(_DAEMON.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = {}
+    if isinstance(found, dict) and found.get("iptables") is False:
+        return str(_DAEMON)
+    try:
+        pid = _DAEMON_PID.read_text(encoding="utf-8").strip()
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return "the options of dockerd" if b"--iptables=false" in words else ""
+
+
+def refuse_strangers(one: Engine, files: Mapping[str, str]) -> None:
+    """Refuse to start where names or ports of the house are taken, before anything is made.
+
+    Raises:
+        ComposeHouseError: a container, volume, network or port that is needed is another's.
+    """
+    whole = yaml.safe_load(files["compose.yml"])
+    for kind, words, shown, wanted in (
+        ("container", ("ps", "--all"), "Names", map(one.container, whole["services"])),
+        ("volume", ("volume", "ls"), "Name", _prefixed(whole["volumes"])),
+        ("network", ("network", "ls"), "Name", _prefixed(whole["networks"])),
+    ):
+        listed = (*words, "--format", f"{{{{.{shown}}}}}")
+        others = {*one.run(*listed).split()} - {*one.run(*listed, *_OURS).split()}
+        if taken := sorted(others & {*wanted}):
+            raise ComposeHouseError(
+                f"{one.name}: there is a {kind} {taken[0]} that is not this house's: "
+                f"rename it, or remove it with `{one.name} {kind} rm {taken[0]}`"
+            )
+    # A house that runs holds its ports itself.
+    if not one.containers() and (taken := taken_ports(_settings(), listeners())):
+        raise ComposeHouseError(taken[0])
+
+
+def _prefixed(names: Iterable[str]) -> set[str]:
+    return {f"{PROJECT}_{name}" for name in names}
+
+
+def taken_ports(settings: Mapping[str, str], found: Iterable[Listener]) -> list[str]:
+    """Return a line for each port of the house that another program holds."""
+    address, lines = settings.get("HEARTH_ADDRESS", ""), []
+    wanted = {
+        ("tcp", int(settings.get(f"HEARTH_{name}_PORT") or port)): f"HEARTH_{name}_PORT"
+        for name, port in (("HTTPS", 443), ("HTTP", 80))
+    }
+    if address:
+        wanted |= {("udp", 53): "HEARTH_ADDRESS", ("tcp", 53): "HEARTH_ADDRESS"}
+    for item in found:
+        name = wanted.get((item.protocol, item.port))
+        if name and (not address or item.address in (address, "0.0.0.0", "*", "::")):  # noqa: S104
+            by = item.holder or "another program"
+            lines.append(
+                f"port {item.port}/{item.protocol} is held by {by}: stop that program, or change "
+                f"{name} in {COMPOSE}/.env"
+            )
+    return lines
 
 
 def write_files(files: Mapping[str, str]) -> list[str]:
-    """Write the files of the house of containers; return those that a person had edited."""
-    COMPOSE.mkdir(parents=True, exist_ok=True)
-    COMPOSE.chmod(0o755)
+    """Write the files of the house of containers; return those that a person had edited.
+
+    Raises:
+        ComposeHouseError: the disk is full.
+    """
     try:
-        before = json.loads((COMPOSE / _WRITTEN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        before = {}
-    edited = [
-        name
-        for name, text in before.items()
-        if (COMPOSE / name).is_file() and (COMPOSE / name).read_text(encoding="utf-8") != text
-    ]
-    for name in before.keys() - files.keys():
-        (COMPOSE / name).unlink(missing_ok=True)
-    for name, text in files.items():
-        path = COMPOSE / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            # In place, since a container mounts the file itself.
-            path.write_text(text, encoding="utf-8")
-    write_atomic(COMPOSE / _WRITTEN, json.dumps(dict(files)).encode())
+        COMPOSE.mkdir(parents=True, exist_ok=True)
+        COMPOSE.chmod(0o755)
+        before = _written()
+        edited = [
+            name
+            for name, text in before.items()
+            if _text(name) not in (None, text, files.get(name))
+        ]
+        for name in before.keys() - files.keys():
+            (COMPOSE / name).unlink(missing_ok=True)
+        for name, text in files.items():
+            if _text(name) != text:
+                (COMPOSE / name).parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(COMPOSE / name, text.encode(), 0o644)
+        write_atomic(COMPOSE / _WRITTEN, json.dumps(dict(files)).encode())
+    except OSError as error:
+        raise ComposeHouseError(
+            f"{COMPOSE}: cannot write it: {error.strerror}: make room"
+        ) from None
     return edited
+
+
+def _written() -> dict[str, str]:
+    """Return what the last run wrote, by file."""
+    try:
+        return dict(json.loads((COMPOSE / _WRITTEN).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _text(name: str) -> str | None:
+    path = COMPOSE / name
+    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def compose_command(one: Engine, accelerator: Accelerator, profiles: Sequence[str]) -> list[str]:
@@ -190,10 +294,21 @@ def _controllers() -> list[str]:
         return []
 
 
-def up(one: Engine, accelerator: Accelerator, profiles: Sequence[str]) -> None:
-    """Create and start what differs; it returns when everything has been started."""
+def up(one: Engine, accelerator: Accelerator, profiles: Sequence[str], service: str = "") -> None:
+    """Create and start what differs, or one service of it; return when it has been started.
+
+    Raises:
+        ComposeHouseError: the engine's error, or the last line of a container that ended.
+    """
     command = compose_command(one, accelerator, profiles)
-    _output([*command, "up", "--detach", "--remove-orphans"], UP_S)
+    words = ["up", "--detach", "--remove-orphans", *([service] if service else [])]
+    try:
+        _output([*command, *words], UP_S)
+    except ComposeHouseError as error:
+        for name, state in unhealthy(one).items():
+            if "Exited" in state and (lines := logs(name, 1)):
+                raise ComposeHouseError(f"{name}: {explained(lines[-1])}") from None
+        raise error from None
 
 
 def unhealthy(one: Engine) -> dict[str, str]:
@@ -266,7 +381,7 @@ def _logs(service: str, *options: str) -> list[str]:
     one = engine()
     found: list[str] = []
     for name in (service, f"{service}-program"):
-        for container in one.containers(name):
+        for container in one.containers(name, ended=True):
             done = subprocess.run(  # noqa: S603 - fixed words
                 [one.name, "logs", *options, container],
                 capture_output=True,

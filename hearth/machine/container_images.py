@@ -19,6 +19,7 @@ from typing import Any
 from hearth.catalogue.house import House, Part, Service
 from hearth.files import write_atomic
 from hearth.machine import oci
+from hearth.machine.compose import explained
 from hearth.machine.images import build_plain
 from hearth.paths import PROGRAMS
 from hearth.progress import report
@@ -130,17 +131,26 @@ def build(spec: ImageSpec, store: oci.Store, programs: Path, *, fresh: bool = Fa
         ImageError: mmdebstrap failed.
         OciError: the disk is full.
     """
-    machine = platform.machine()
-    if machine not in oci.ARCHITECTURES:
-        known = ", ".join(oci.ARCHITECTURES)
-        raise ContainerImageError(f"{spec.repository}: no images for {machine}: only for {known}")
+    processor = architecture()
     base = _base(spec, store, fresh)
     layers = [base]
     for name in spec.programs:
         layers.append(_program(spec, store, programs, name))
     layers.append(_users(spec, store, base))
-    config = oci.config(oci.ARCHITECTURES[machine], layers, _run(spec))
-    return oci.Image(spec.name, tuple(layers), config)
+    return oci.Image(spec.name, tuple(layers), oci.config(processor, layers, _run(spec)))
+
+
+def architecture() -> str:
+    """Return this machine's processor as images name it, such as amd64.
+
+    Raises:
+        ContainerImageError: no image can be built for it.
+    """
+    machine = platform.machine()
+    if machine not in oci.ARCHITECTURES:
+        known = ", ".join(oci.ARCHITECTURES)
+        raise ContainerImageError(f"no images for {machine}: only for {known}")
+    return oci.ARCHITECTURES[machine]
 
 
 def _base(spec: ImageSpec, store: oci.Store, fresh: bool) -> oci.Layer:
@@ -286,5 +296,5 @@ def hand_over(store: oci.Store, image: oci.Image, engine: str) -> bool:
         code = process.wait()
     if code:
         reason = errors[-1] if errors else f"exit code {code}"
-        raise ContainerImageError(f"{image.name}: {engine} load: {reason}")
+        raise ContainerImageError(f"{image.name}: {engine} load: {explained(reason)}")
     return True

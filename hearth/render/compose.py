@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import yaml
@@ -24,6 +25,7 @@ from hearth.render.containers import (
     health_command,
 )
 
+_DIGITS = 12
 _HTTPS_PORT = 443
 _PLAIN_PORT = 80
 _DNS_PORT = 53
@@ -35,6 +37,9 @@ _HEAD = """\
 """
 # Docker asks quickly while a container starts; Podman has no such setting, so both ask often.
 _EVERY_S = 5
+# A program that measures the machine as it starts has it for itself in an instance. Here all start
+# at once, and what is late is only reported later.
+_SHARED = 3
 # For Docker, and for Podman.
 _CUDA: Mapping[str, Mapping[str, Any]] = {
     "cuda": {
@@ -214,6 +219,10 @@ def _container(house: House, nets: _Net, spec: ImageSpec, start: Start) -> dict[
     made["healthcheck"] = _healthcheck(start)
     if wanted := _before(house, spec, start):
         made["depends_on"] = wanted
+    if start.files:
+        # A file that is mounted is read when its program starts: another one, another container.
+        text = json.dumps(dict(start.files), sort_keys=True).encode()
+        made["labels"] = {"io.hearth.files": sha256(text).hexdigest()[:_DIGITS]}
     made["restart"] = "unless-stopped"
     return {key: value for key, value in made.items() if value not in ([], {})}
 
@@ -227,7 +236,7 @@ def _healthcheck(start: Start) -> dict[str, Any]:
         "interval": f"{_EVERY_S}s",
         "timeout": f"{start.health['within_s'] + 2:g}s",
         "retries": 3,
-        "start_period": f"{start.health['ready_s']:g}s",
+        "start_period": f"{start.health['ready_s'] * (_SHARED if start.measures else 1):g}s",
     }
 
 

@@ -126,8 +126,8 @@ class Start:
     """How a container starts one program; `container` is its name, where others reach it.
 
     `writable` are its folders that outlive it, with `folders` in them, and `memory` those that do
-    not, each with its mode. `credentials` name secrets as `Program` does, and `lost` has the rules
-    of the unit that a container does not have, with their values.
+    not, each with its mode. `credentials` and `measures` are those of `Program`, and `lost` has the
+    rules of the unit that a container does not have, with their values.
     """
 
     name: str
@@ -145,6 +145,7 @@ class Start:
     devices: tuple[str, ...] = ()
     low_ports: bool = False
     pki: bool = False
+    measures: bool = False
     stop_s: int = 10
     limits: Mapping[str, Any] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
@@ -236,6 +237,7 @@ def start_of(program: Program, owner: Service | Part, *, stored: Sequence[str]) 
         devices=tuple(run.get("devices", ())),
         low_ports="CAP_NET_BIND_SERVICE" in run.get("capabilities", ()),
         pki=any(path.startswith("/etc/hearth/pki/") for path in program.watch),
+        measures=program.measures,
         stop_s=int(run.get("stop_s", 10)),
         limits=dict(run.get("limits", {})),
         lost=lost_rules(run),

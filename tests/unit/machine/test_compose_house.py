@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,8 +14,11 @@ import pytest
 
 from hearth.machine import compose
 from hearth.machine.compose import ComposeHouseError, Engine
+from hearth.machine.facts import Listener
 
 DOCKER = Engine("docker", ("docker", "compose"))
+PODMAN = Engine("podman", ("podman-compose",))
+FILES = {"compose.yml": "services: {caddy: {}}\nvolumes: {pki:}\nnetworks: {lan:}\n"}
 Fake = Callable[[str, str], None]
 
 
@@ -58,20 +62,36 @@ def test_the_engine_is_what_is_installed_or_what_is_wanted(fake: Fake) -> None:
 
 def test_a_rootless_socket_is_refused(fake: Fake) -> None:
     fake("docker", info(SecurityOptions=["name=seccomp", "name=rootless"]))
-    with pytest.raises(ComposeHouseError, match="this is a rootless socket"):
+    with pytest.raises(ComposeHouseError, match=r"^docker: this is a rootless socket"):
         compose.check(DOCKER, "")
+    fake("podman", info(host={"security": {"rootless": True}}))
+    with pytest.raises(ComposeHouseError, match=r"^podman: this is a rootless socket"):
+        compose.check(PODMAN, "")
+    fake("podman", info(host={"security": {"rootless": False}}))
+    compose.check(PODMAN, "")
 
 
 def test_networks_that_are_open_to_each_other_are_refused(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    settings, pid = tmp_path / "daemon.json", tmp_path / "docker.pid"
+    monkeypatch.setattr(compose, "_DAEMON", settings)
+    monkeypatch.setattr(compose, "_DAEMON_PID", pid)
     fake("docker", info(SecurityOptions=[]))
     compose.check(DOCKER, "")
-    monkeypatch.setattr(compose, "_daemon_settings", lambda: {"iptables": False})
-    with pytest.raises(
-        ComposeHouseError, match=r"`iptables` is false in /etc/docker/daemon[.]json"
-    ):
+    settings.write_text('{"iptables": true}')
+    compose.check(DOCKER, "")
+    settings.write_text('{"iptables": false}')
+    with pytest.raises(ComposeHouseError, match=f"`iptables` is false in {settings}, so its"):
         compose.check(DOCKER, "")
+    settings.unlink()
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()", "--iptables=false"], stdin=subprocess.PIPE
+    ) as daemon:
+        pid.write_text(f"{daemon.pid}\n")
+        with pytest.raises(ComposeHouseError, match="`iptables` is false in the options of docker"):
+            compose.check(DOCKER, "")
+        daemon.terminate()
 
 
 def test_a_card_without_its_description_is_refused(
@@ -101,6 +121,8 @@ def test_an_engine_that_does_not_answer_is_one_line(fake: Fake) -> None:
         ('the name "/hearth-caddy-1" is already in use by container "ab"', "of another project"),
         ("write /var/lib/x: no space left on device", "make room"),
         ("No such image: hearth-kokoro:1", "build the images first"),
+        ("exec /usr/bin/python3: exec format error", "for another kind of processor: build it on"),
+        ("listen tcp4 192.0.2.9:443: bind: cannot assign requested address", "HEARTH_ADDRESS in"),
     ],
 )
 def test_what_engines_say_comes_with_what_to_do(line: str, todo: str) -> None:
@@ -120,6 +142,101 @@ def test_files_edited_by_hand_are_reported_and_written_again(folder: Path) -> No
     assert (folder / "compose.yml").read_text() == "a"
     assert not (folder / "config/it/x").exists()
     assert (folder / ".env").read_text() == "HEARTH_ADDRESS=192.0.2.1\n"
+
+
+def test_files_of_a_run_that_was_killed_are_not_taken_for_edits(folder: Path) -> None:
+    compose.write_files({"compose.yml": "a"})
+    # It wrote this one and not yet what it had written.
+    (folder / "compose.yml").write_text("b")
+    assert compose.write_files({"compose.yml": "b"}) == []
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_file_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compose.write_files({"compose.yml": "old"})
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ComposeHouseError) as caught:
+        compose.write_files({"compose.yml": "new"})
+    assert str(caught.value) == f"{folder}: cannot write it: No space left on device: make room"
+    assert (folder / "compose.yml").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("one", "kind", "name"),
+    [
+        (DOCKER, "container", "hearth-caddy-1"),
+        (PODMAN, "container", "hearth_caddy_1"),
+        (DOCKER, "volume", "hearth_pki"),
+        (PODMAN, "network", "hearth_lan"),
+    ],
+)
+def test_a_name_that_is_not_ours_is_refused_before_anything_is_made(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, one: Engine, kind: str, name: str
+) -> None:
+    monkeypatch.setattr(compose, "listeners", list)
+    word = {"container": "ps"}.get(kind, kind)
+    there = f'case "$*" in *--filter*) ;; {word}*) echo {name}; echo other;; esac'
+    fake(one.name, there)
+    with pytest.raises(ComposeHouseError) as caught:
+        compose.refuse_strangers(one, FILES)
+    assert str(caught.value) == (
+        f"{one.name}: there is a {kind} {name} that is not this house's: rename it, or remove it "
+        f"with `{one.name} {kind} rm {name}`"
+    )
+    # With the house's label it is ours, and other names are no matter.
+    fake(one.name, f'case "$*" in {word}*) echo {name};; esac')
+    compose.refuse_strangers(one, FILES)
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_made(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        Listener("tcp", "127.0.0.1", 443, "nginx.service"),
+        Listener("udp", "0.0.0.0", 53, "dnsmasq"),
+        Listener("tcp", "0.0.0.0", 8443, ""),
+    ]
+    monkeypatch.setattr(compose, "listeners", lambda: found)
+    fake("docker", "exit 0")
+    with pytest.raises(ComposeHouseError) as caught:
+        compose.refuse_strangers(DOCKER, FILES)
+    assert str(caught.value) == (
+        "port 443/tcp is held by nginx.service: stop that program, or change HEARTH_HTTPS_PORT in "
+        f"{folder}/.env"
+    )
+    folder.mkdir()
+    (folder / ".env").write_text("# HEARTH_ADDRESS=no\nHEARTH_HTTPS_PORT=4443\n")
+    compose.refuse_strangers(DOCKER, FILES)
+    (folder / ".env").write_text("HEARTH_HTTPS_PORT=8443\n")
+    with pytest.raises(ComposeHouseError, match="port 8443/tcp is held by another program"):
+        compose.refuse_strangers(DOCKER, FILES)
+    # Of one address, what listens on another one is no matter; the resolver comes with it.
+    (folder / ".env").write_text("HEARTH_ADDRESS=192.0.2.1\n")
+    assert compose.profiles() == ["dns"]
+    with pytest.raises(ComposeHouseError, match="port 53/udp is held by dnsmasq"):
+        compose.refuse_strangers(DOCKER, FILES)
+    # The house itself holds them while it runs.
+    fake("docker", 'case "$*" in *--quiet*) echo 1234;; esac')
+    compose.refuse_strangers(DOCKER, FILES)
+
+
+def test_a_container_that_ended_says_why_the_house_does_not_start(fake: Fake, folder: Path) -> None:
+    line = "hearth-init: /var/lib/hearth/secrets/x: No space left on device: make room"
+    fake(
+        "docker",
+        'case "$*" in compose*) echo \'service "init" did not complete: exit 1\' >&2; exit 1;;\n'
+        "*--quiet*) echo 1234;; ps*) printf 'init\\tExited (1) 1 second ago\\n';;\n"
+        f"logs*) echo '{line}' >&2;; esac",
+    )
+    with pytest.raises(ComposeHouseError) as caught:
+        compose.up(DOCKER, "", [])
+    assert str(caught.value).startswith(f"init: {line}")
+    assert "\n" not in str(caught.value)
 
 
 def test_limits_are_left_out_without_controllers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,24 @@ def test_every_volume_and_network_that_is_named_is_declared(compose: dict[str, A
                     assert source in compose["volumes"], mount
                 if source.startswith("./"):
                     assert (FOLDER / source).is_file(), mount
+
+
+def test_another_mounted_file_makes_another_container(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        mounts = [m.split(":") for m in service.get("volumes", ()) if m.startswith("./")]
+        if mounts and name != "init":
+            files = {inside: (FOLDER / source).read_text() for source, inside, _ in mounts}
+            digest = sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+            assert service["labels"] == {"io.hearth.files": digest[:12]}, name
+
+
+def test_programs_that_measure_the_machine_may_be_late(compose: dict[str, Any]) -> None:
+    periods = {
+        n: s["healthcheck"].get("start_period")
+        for n, s in compose["services"].items()
+        if "healthcheck" in s
+    }
+    assert {n for n, period in periods.items() if period == "900s"} == {"kokoro", "whisper"}
 
 
 def test_each_secret_that_a_container_reads_is_made(compose: dict[str, Any]) -> None:
