@@ -20,6 +20,7 @@ from typing import Any
 
 from hearth.catalogue.naming import PROGRAM
 from hearth.files import LockHeldError, locked, sync_folder
+from hearth.paths import PROGRAMS
 from hearth.sources import SourceError
 
 # A killed run's `uv` may live on for a while; it ends by itself.
@@ -100,7 +101,9 @@ def _build(home: Path, digest: str, fill: Fill, lock: int) -> None:
     """Fill a fresh folder and rename it only when all of it is on the disk."""
     fresh = Path(tempfile.mkdtemp(prefix=".build-", dir=home))
     try:
-        fill(fresh, lock)
+        # Programs for images are often those of this machine's house.
+        if not _linked(PROGRAMS / home.name / digest, fresh):
+            fill(fresh, lock)
         _let_all_read(fresh)
         write_manifest(fresh)
         _sync_filesystem(fresh)
@@ -112,6 +115,26 @@ def _build(home: Path, digest: str, fill: Fill, lock: int) -> None:
         raise SourceError(f"{home.name}: cannot install into {home}: {error.strerror}") from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _linked(there: Path, folder: Path) -> bool:
+    """Fill a folder with the same files as another one; return False where that is not possible.
+
+    Both keep them: nothing changes an installed file in place.
+    """
+    if there.parent == folder.parent or not is_intact(there):
+        return False
+    left_out = shutil.ignore_patterns(MANIFEST)
+    try:
+        shutil.copytree(
+            there, folder, symlinks=True, dirs_exist_ok=True, copy_function=os.link, ignore=left_out
+        )
+    except (OSError, shutil.Error):
+        # Another disk; what was linked goes.
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        return False
+    return True
 
 
 def _switch(home: Path, digest: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.sources import Source, SourceError, Store
+from hearth.sources import Source, SourceError, Store, programs
 from hearth.sources.installers import install_release
 from hearth.sources.programs import Installed, install
 
@@ -96,6 +96,37 @@ def test_installs_and_does_nothing_the_second_time(tmp_path: Path, kind: str) ->
     second = install_archive(archive, tmp_path / "programs", "tool", digest)
     assert (second.did, second.changed) == ("nothing", False)
     assert snapshot(home) == before
+
+
+def test_images_get_the_files_of_the_house_without_a_second_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "tool.tar"
+    digest = program(archive, "one")
+    monkeypatch.setattr(programs, "PROGRAMS", tmp_path / "house")
+    install_archive(archive, tmp_path / "house", "tool", digest)
+    ours = tmp_path / "house/tool/current"
+    before = snapshot(tmp_path / "house")
+    archive.unlink()
+    assert install_archive(archive, tmp_path / "images", "tool", digest).did == "install"
+    theirs = tmp_path / "images/tool/current"
+    assert theirs.joinpath("bin/tool").samefile(ours / "bin/tool")
+    assert os.readlink(theirs / "lib/link") == "data.txt"
+    assert is_installed(tmp_path / "images", "tool", digest)
+    assert is_installed(tmp_path / "house", "tool", digest)
+    assert snapshot(tmp_path / "house") == before
+
+
+def test_a_damaged_program_of_the_house_gets_into_no_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = tmp_path / "tool.tar"
+    digest = program(archive, "one")
+    monkeypatch.setattr(programs, "PROGRAMS", tmp_path / "house")
+    install_archive(archive, tmp_path / "house", "tool", digest)
+    (tmp_path / "house/tool/current/lib/data.txt").write_text("other")
+    install_archive(archive, tmp_path / "images", "tool", digest)
+    assert (tmp_path / "images/tool/current/lib/data.txt").read_text().startswith("oneone")
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
