@@ -113,9 +113,11 @@ def build_specs(
     """Build images whose programs are installed, and hand them over; return a row for each."""
     store = oci.Store(images.FOLDER)
     built = []
+    with waiting("Build the Debian systems of the images"):
+        images.build_bases(specs, store, fresh=fresh)
     for spec in specs:
         with waiting(f"Build {spec.name}"):
-            image = images.build(spec, store, images.IMAGE_PROGRAMS, fresh=fresh)
+            image = images.build(spec, store, images.IMAGE_PROGRAMS)
             images.write_built(store, image)
         for engine in engines:
             with waiting(f"Load {spec.name} into {engine}"):

@@ -6,12 +6,14 @@ and writes what the role starts as data. Nothing here knows how a program is ins
 
 import contextlib
 import json
+import os
 import platform
 import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -121,10 +123,23 @@ def _read_spec(folder: Path, owner: Service | Part, repository: str) -> ImageSpe
     )
 
 
-def build(spec: ImageSpec, store: oci.Store, programs: Path, *, fresh: bool = False) -> oci.Image:
+def build_bases(specs: Iterable[ImageSpec], store: oci.Store, *, fresh: bool = False) -> None:
+    """Build the layers with Debian's packages side by side, each once; with `fresh` all anew.
+
+    Raises:
+        ImageError: mmdebstrap failed.
+        OciError: the disk is full.
+    """
+    distinct = {_base_key(spec): spec for spec in specs}.values()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _ in pool.map(lambda spec: _base(spec, store, fresh), distinct):
+            pass
+
+
+def build(spec: ImageSpec, store: oci.Store, programs: Path) -> oci.Image:
     """Build one image from the programs that its role has installed in `programs`.
 
-    Layers that the store has are used again; with `fresh` Debian's packages are fetched anew.
+    Layers that the store has are used again.
 
     Raises:
         ContainerImageError: a program is missing, or the processor is not known.
@@ -132,7 +147,7 @@ def build(spec: ImageSpec, store: oci.Store, programs: Path, *, fresh: bool = Fa
         OciError: the disk is full.
     """
     processor = architecture()
-    base = _base(spec, store, fresh)
+    base = _base(spec, store, fresh=False)
     layers = [base]
     for name in spec.programs:
         layers.append(_program(spec, store, programs, name))
@@ -153,8 +168,12 @@ def architecture() -> str:
     return oci.ARCHITECTURES[machine]
 
 
+def _base_key(spec: ImageSpec) -> str:
+    return f"{spec.image} {' '.join(spec.packages)}"
+
+
 def _base(spec: ImageSpec, store: oci.Store, fresh: bool) -> oci.Layer:
-    key = f"{spec.image} {' '.join(spec.packages)}"
+    key = _base_key(spec)
     if (layer := store.known(key)) and not fresh:
         return layer
     store.folder.mkdir(parents=True, exist_ok=True)
