@@ -36,6 +36,7 @@ MIDDLE = (
     Part("lan", 1.0, core=True),
     Part("firewall", 0.5, core=True),
     Part("docker", 3.5),
+    Part("compose", 3.5),
     Part("documents", 0.4),
     Part("tts", 0.2),
     Part("tts_page", 2.4),
