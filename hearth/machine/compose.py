@@ -164,6 +164,11 @@ def check(one: Engine, accelerator: Accelerator) -> None:
             "no CDI file describes an NVIDIA card in /etc/cdi: install nvidia-container-toolkit "
             "and run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`"
         )
+    if accelerator == "cuda" and one.name == "docker" and not info.get("CDISpecDirs"):
+        raise ComposeHouseError(
+            f'docker: CDI is off: write {{"features": {{"cdi": true}}}} into {_DAEMON}, then '
+            "restart Docker"
+        )
 
 
 def _without_rules() -> str:

@@ -102,6 +102,9 @@ def test_a_card_without_its_description_is_refused(
     with pytest.raises(ComposeHouseError, match="run `nvidia-ctk cdi generate"):
         compose.check(DOCKER, "cuda")
     (tmp_path / "nvidia.yaml").touch()
+    with pytest.raises(ComposeHouseError, match="docker: CDI is off: write"):
+        compose.check(DOCKER, "cuda")
+    fake("docker", info(SecurityOptions=[], CDISpecDirs=["/etc/cdi"]))
     compose.check(DOCKER, "cuda")
 
 
