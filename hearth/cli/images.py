@@ -135,6 +135,7 @@ def install(
     """
     for name in names:
         known("service", name, {**house.services, **house.parts})
+    images.check_tools()
     with tempfile.TemporaryDirectory() as folder:
         given = {
             "containers_folder": folder,

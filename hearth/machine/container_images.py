@@ -45,6 +45,8 @@ IMAGE_PROGRAMS = FOLDER / "programs"
 SBOM = ".cdx.json"
 _RUN = "run.json"
 _ENGINES = ("docker", "podman")
+# Each is a package of that name; a service's archive may need the second one.
+_TOOLS = ("mmdebstrap", "zstd")
 # Exit code 0 if an answer from URL contains TEXT within SECONDS.
 _PROBE = """\
 #!/usr/bin/python3 -I
@@ -268,6 +270,19 @@ def read_built(store: oci.Store) -> dict[str, oci.Image]:
         layers = tuple(oci.Layer(**layer) for layer in noted["layers"])
         found[path.stem] = oci.Image(noted["name"], layers, noted["config"].encode())
     return found
+
+
+def check_tools() -> None:
+    """Check that this machine has the programs that build images, before anything is fetched.
+
+    Raises:
+        ContainerImageError: one is missing.
+    """
+    if missing := [tool for tool in _TOOLS if not shutil.which(tool)]:
+        raise ContainerImageError(
+            f"images cannot be built without {' and '.join(missing)}: "
+            f"run `apt install {' '.join(missing)}`"
+        )
 
 
 def chosen_engines(wanted: str) -> list[str]:

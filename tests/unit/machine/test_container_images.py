@@ -106,6 +106,17 @@ def test_a_mirror_that_cannot_be_reached_is_one_line_and_leaves_nothing(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_missing_tools_are_one_line_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ContainerImageError) as caught:
+        container_images.check_tools()
+    assert str(caught.value) == (
+        "images cannot be built without mmdebstrap and zstd: run `apt install mmdebstrap zstd`"
+    )
+
+
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(container_images, "FOLDER", tmp_path / "store")
