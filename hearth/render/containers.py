@@ -89,11 +89,13 @@ def reached_at(house: House, addresses: Mapping[str, str]) -> House:
     `addresses` are those of containers by name; a container that does not run keeps its name.
     """
 
-    def url(service: Service) -> str:
+    def reached(service: Service) -> Service:
         address = addresses.get(caller(service))
-        return f"http://{address}:{service.port}" if address else service.url
+        if not address:
+            return service
+        return replace(service, address=address, url=f"http://{address}:{service.port}")
 
-    services = {n: replace(s, url=url(s)) for n, s in house.services.items()}
+    services = {n: reached(s) for n, s in house.services.items()}
     urls = {s.url: services[n].url for n, s in house.services.items()}
     return replace(
         house,
