@@ -14,7 +14,7 @@ import yaml
 from hearth.catalogue import derive, load
 from hearth.catalogue.house import House
 from hearth.catalogue.records import FILES
-from hearth.render.containers import caller, contained
+from hearth.render.containers import caller, contained, reached_at
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "compose"
@@ -127,6 +127,17 @@ def test_every_volume_and_network_that_is_named_is_declared(compose: dict[str, A
                     assert source in compose["volumes"], mount
                 if source.startswith("./"):
                     assert (FOLDER / source).is_file(), mount
+
+
+def test_the_machine_reaches_containers_at_their_own_addresses(house: House) -> None:
+    reached = reached_at(house, {"whisper": "10.0.0.5", "ollama-program": "10.0.0.6"})
+    whisper, ollama = reached.services["whisper"], reached.services["ollama"]
+    # Other ports, such as that of satellites, are there as well.
+    assert (whisper.address, whisper.url) == ("10.0.0.5", "http://10.0.0.5:8000")
+    assert ollama.url == "http://10.0.0.6:11434"
+    assert {m.url for m in reached.models.values() if m.service == "ollama"} == {ollama.url}
+    # One that does not run keeps its name.
+    assert reached.services["kokoro"].url == "http://kokoro:8880"
 
 
 def test_another_mounted_file_makes_another_container(compose: dict[str, Any]) -> None:
