@@ -13,6 +13,7 @@ from hearth.catalogue.house import House, Service
 from hearth.clients import ClientError
 from hearth.clients.endpoints import client_errors, get_json, one_line
 from hearth.clients.models import key_of
+from hearth.machine import facts
 from hearth.paths import PLAN, RECEIPT_FOLDER
 
 _READ_S, _UNLOAD_S = 2.0, 20.0
@@ -67,7 +68,18 @@ def loaded_models(service: Service, fetch: Callable[[str], Any] = _get) -> list[
     url = f"{service.url}/api/ps"
     found = fetch(url)
     with client_errors(url, _READ_S):
-        return [_model(entry) for entry in (found.get("models") or [])[:_MOST]]
+        models = [_model(entry) for entry in (found.get("models") or [])[:_MOST]]
+    return [replace(one, vram_bytes=0) for one in models] if is_cardless(service) else models
+
+
+def is_cardless(service: Service) -> bool:
+    """Return whether a server runs on this machine and has no graphics card here.
+
+    Ollama counts a processor's AMX buffers as a card's.
+    """
+    if not service.address or service.gpu == "software":
+        return False
+    return service.gpu == "none" or not facts.graphics().has("auto")
 
 
 def _model(entry: dict[str, Any]) -> LoadedModel:

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from hearth.bench.llm.requests import Target
 from hearth.catalogue import suggest
-from hearth.catalogue.house import House, Model, Service
+from hearth.catalogue.house import House, Model
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint
 from hearth.clients.llm import gateway_of, least_thought, local_model
+from hearth.clients.loaded import is_cardless
 from hearth.clients.models import READY, Overview
-from hearth.machine.facts import graphics
 
 # A cold load of a large model from a slow disk, and a long answer of a slow processor.
 CALL_S = 900.0
@@ -55,10 +55,6 @@ def _why(house: House, name: str) -> str:
     return (model.reason or "") if model and not model.usable else ""
 
 
-def _may_have_card(server: Service) -> bool:
-    return server.gpu == "software" or (server.gpu != "none" and graphics().has("auto"))
-
-
 def target_of(house: House, name: str, model: Model, key: str) -> Target:
     """Return how a model is called directly and through the gateway."""
     server, gateway = house.services[model.service or ""], gateway_of(house)
@@ -69,7 +65,7 @@ def target_of(house: House, name: str, model: Model, key: str) -> Target:
         # An alias has its own level of thinking.
         quiet=bool(least_thought(model)),
         calls="tools" in model.capabilities,
-        cardless=bool(server.address) and not _may_have_card(server),
+        cardless=is_cardless(server),
         context=model.context or 8192,
         direct=Endpoint("direct", server.url, model.id, call_s=CALL_S),
         gateway=Endpoint("gateway", gateway.url, name, key, call_s=CALL_S),

@@ -18,8 +18,9 @@ from hearth import project, status
 from hearth.catalogue import House, derive, load
 from hearth.cli.app import app
 from hearth.clients import ClientError
-from hearth.clients.loaded import PlannedMemory, planned_memory, unload
+from hearth.clients.loaded import PlannedMemory, loaded_models, planned_memory, unload
 from hearth.clients.models import Overview
+from hearth.machine.facts import Graphics
 from tests.ports import kept_port
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -67,6 +68,7 @@ def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     made = served(derive(load(INVENTORY)), f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr(project.Project, "house", lambda _: made)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
+    monkeypatch.setattr("hearth.machine.facts.graphics", lambda: Graphics(("card",), False, False))
     yield made
     server.shutdown()
     thread.join()
@@ -96,6 +98,22 @@ def test_models_in_memory_are_shown_with_their_place(house: House) -> None:
         ("llama3.1:latest", 3 * GB),
         ("own:1b", 0),
     ]
+
+
+@pytest.mark.parametrize(("gpu", "card"), [("auto", False), ("vulkan", False), ("none", True)])
+def test_without_a_card_nothing_is_on_one(
+    house: House, gpu: str, card: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ollama counts a processor's AMX buffers as a card's: 3 % of a model in the lab."""
+    given = Graphics(("card",) if card else (), False, False)
+    monkeypatch.setattr("hearth.machine.facts.graphics", lambda: given)
+    own = replace(house.services["ollama"], gpu=gpu)
+    found = loaded_models(own)
+    assert [one.vram_bytes for one in found] == [0, 0, 0]
+    assert [one.size_bytes for one in found] == [4 * GB] * 3
+    # Another machine may have a card, and a program that renders in software is one for Ollama.
+    for other in (replace(own, address=None), replace(own, gpu="software")):
+        assert [one.vram_bytes for one in loaded_models(other)] == [4 * GB, 3 * GB, 0]
 
 
 def test_a_server_that_is_down_is_a_note_and_the_rest_is_shown(
