@@ -33,6 +33,8 @@ from hearth.plan.speech import STT, TTS, MeasuredWait, SttModel
 from hearth.yaml_edit import Value, set_in_file, with_value
 
 _LOCAL = "local"
+# A driver that renders in software computes on the processor, too.
+_NO_CARD = ("none", "software")
 # The size of a model whose download is known tells its parameters; Ollama pulls this by default.
 _USUAL = "Q4_K_M"
 # A download that differs by more from every file of the list is another model of the same name.
@@ -60,6 +62,7 @@ def wishes_of(
     """Return what this house needs of a plan; `slots` are those that the house sets, or 1."""
     pulled = [model.context or 0 for model in house.models.values() if model.pulled]
     speech = [service for service in house.offering("speech") if service.here]
+    servers = [service for service in house.offering("loaded_models") if service.here]
     stt = [
         SttModel(model.name, model.download_bytes or 0, model.gpu is not None)
         for alias in house.aliases.values()
@@ -78,6 +81,8 @@ def wishes_of(
         stt_models=sorted(stt, key=lambda model: -model.download_bytes),
         has_tts=bool(speech),
         tts_on_card=True,
+        # As `hearth plan` may be for another machine, what is wanted counts, not what is here.
+        models_on_card=not servers or any(one.gpu not in _NO_CARD for one in servers),
     )
 
 

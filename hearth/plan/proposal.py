@@ -54,7 +54,8 @@ class Wishes:
     `reserve_bytes` replaces what others hold of the first device. `first_token_s` is how long each
     alias waits for a first token before it calls its next member. `stt_models` are in the order in
     which they are tried, `measured` are waits in this very house, and `tts_on_card` says whether
-    the house may run TTS on a card.
+    the house may run TTS on a card. Without `models_on_card`, models and speech are planned on the
+    processor.
     """
 
     context: int = 8192
@@ -66,6 +67,7 @@ class Wishes:
     measured: Sequence[MeasuredWait] = ()
     has_tts: bool = True
     tts_on_card: bool = True
+    models_on_card: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,8 @@ class _Room:
 def make_plan(machine: MeasuredMachine, wishes: Wishes, extra: Iterable[KnownModel] = ()) -> Plan:
     """Return the plan for a machine; `extra` are models that the shipped list does not have."""
     found = places(machine)
-    place, cpu = found[0], found[-1]
+    cpu = found[-1]
+    place = found[0] if wishes.models_on_card else cpu
     models = {**known_models(), **{model.name: model for model in extra}}
     options = [
         (room, rows, _choices(rows, models, wishes))
@@ -172,7 +175,7 @@ def make_plan(machine: MeasuredMachine, wishes: Wishes, extra: Iterable[KnownMod
         budgets=tuple(_budgets(place, cpu, room, wishes, largest, models)),
         most_loaded=_most_loaded(place, room.lines, chosen),
         savings=tuple(_savings(place, cpu, room, wishes, largest, models)),
-        notes=tuple(_notes(machine, found, choices)),
+        notes=tuple(_notes(machine, place, found, choices)),
     )
 
 
@@ -389,10 +392,9 @@ def speech_alternatives(
 
 
 def _notes(
-    machine: MeasuredMachine, found: Sequence[Place], choices: Sequence[Choice]
+    machine: MeasuredMachine, place: Place, found: Sequence[Place], choices: Sequence[Choice]
 ) -> Iterable[str]:
     yield from machine.notes
-    place = found[0]
     if place.is_estimated:
         yield (
             f"the bandwidth of {place.name} is not known: {place.bandwidth_bytes_per_s / 1e9:g} "
@@ -404,7 +406,10 @@ def _notes(
         yield f"{len(machine.nodes)} memory nodes: a model gets the bandwidth of one of them"
     if place.cards > 1:
         yield f"{place.cards} cards share a model's layers in turns: more memory, not more speed"
-    for other in found[1:-1]:
-        yield f"{other.name} is not used: models compute on {place.name}"
+    for other in found[:-1]:
+        if place is found[-1]:
+            yield f"{other.name} is not used: the inventory gives the model server no card"
+        elif other is not place:
+            yield f"{other.name} is not used: models compute on {place.name}"
     if not choices:
         yield "no model of the list fits: use models in the cloud, or add memory"

@@ -221,3 +221,23 @@ def test_what_is_no_receipt_measured_nothing(inventory: Path, receipt: bytes) ->
     assert measured_waits(receipt, house, machine) == []
     speech = make_plan(machine, wishes_of(house)).speech
     assert {each.wait_source for each in speech} == {"estimated"}
+
+
+@pytest.mark.parametrize("gpu", ["none", "software"])
+def test_a_model_server_without_a_card_is_planned_on_the_processor(
+    inventory: Path, gpu: str
+) -> None:
+    local = inventory / "local/services.yml"
+    local.parent.mkdir(exist_ok=True)
+    local.write_text(f"---\nservices: {{ollama: {{gpu: {gpu}}}}}\n")
+    house = house_of(inventory)
+    plan = plan_of("card-24", house)
+    assert plan.place.name == "processor"
+    assert {row.speed.where for row in plan.rows} <= {"cpu", "nowhere"}
+    assert not any(each.on_card for each in plan.speech)
+    (card,) = read_machine((MACHINES / "card-24.yml").read_text("utf-8"), "x").cards
+    text = f"{card.name} is not used: the inventory gives the model server no card"
+    assert text in plan.notes
+    # As it is stored, and made again for this house.
+    again = plan_of_document(json.dumps(document_of(plan)), "x", house)
+    assert again.place.name == "processor"
