@@ -343,5 +343,7 @@ def _speech(
     show_or_print(as_json, asdict(report), view.terminal(sections, foot))
     if out:
         titles = form.TITLE, form.CHART
-        write_results(out, name, asdict(report), titles, foot, sections, form.panels(report))
+        write_results(
+            out, f"bench-{name}", asdict(report), titles, foot, sections, form.panels(report)
+        )
     raise typer.Exit(0 if report.fine else 1)

@@ -87,7 +87,9 @@ def measure_models(
     show_or_print(as_json, asdict(report), Group(view.terminal(found, foot)))
     if out:
         titles = llm_view.TITLE, llm_view.CHART
-        write_results(out, "llm", asdict(report), titles, foot, found, llm_view.panels(report))
+        write_results(
+            out, "bench-llm", asdict(report), titles, foot, found, llm_view.panels(report)
+        )
         if not shown and JOURNAL.exists():
             shutil.copyfile(JOURNAL, out / JOURNAL.name)
     raise typer.Exit(0 if report.fine else 1)

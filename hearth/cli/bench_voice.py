@@ -72,7 +72,7 @@ def measure_calls(
     if out:
         titles = voice_view.TITLE, voice_view.CHART
         panels = voice_view.panels(report)
-        write_results(out, "voice", asdict(report), titles, foot, sections, panels)
+        write_results(out, "bench-voice", asdict(report), titles, foot, sections, panels)
     raise typer.Exit(0 if report.fine else 1)
 
 

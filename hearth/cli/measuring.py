@@ -1,4 +1,4 @@
-"""What all commands of `hearth bench` share: their progress bar, and the files of their results."""
+"""What commands that measure share: their progress bar, and the files of their results."""
 
 import asyncio
 import json
@@ -63,13 +63,13 @@ def write_results(
 ) -> None:
     """Write a report as JSON, as a Markdown page, and as a chart where that can be drawn.
 
-    `titles` are those of the page and of the chart.
+    `name` is that of the files, and `titles` are those of the page and of the chart.
     """
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    (out / f"bench-{name}.json").write_text(text, "utf-8")
+    (out / f"{name}.json").write_text(text, "utf-8")
     page = view.markdown(titles[0], shlex.join(["hearth", *sys.argv[1:]]), foot, sections)
-    (out / f"bench-{name}.md").write_text(page, "utf-8")
+    (out / f"{name}.md").write_text(page, "utf-8")
     if charts.available():
-        charts.draw(titles[1], foot, rows, out / f"bench-{name}.png")
+        charts.draw(titles[1], foot, rows, out / f"{name}.png")
     else:
         print_error(f"{out}: {charts.INSTALL}")

@@ -12,8 +12,11 @@ from typer.testing import CliRunner, Result
 from hearth import project
 from hearth.cli import check, console, plan
 from hearth.cli.app import app
+from hearth.cli.plan_tables import panels, shown_rows
 from hearth.machine.facts import Graphics
+from hearth.plan.inventory import wishes_of
 from hearth.plan.machine import read_machine
+from hearth.plan.proposal import make_plan
 
 ROOT = Path(__file__).parents[3]
 MACHINES = ROOT / "tests/fixtures/plan/machines"
@@ -48,6 +51,57 @@ def test_a_plan_for_another_machine_is_shown_and_not_stored(house: Path) -> None
     for text in ("qwen2.5-coder:7b", "tokens/s", "█", "memory of NVIDIA", "reserve", "because"):
         assert text in found.stdout
     assert list((house / "receipt").iterdir()) == []
+
+
+def test_a_plan_is_kept_as_files(house: Path) -> None:
+    out = house / "new"
+    found = hearth("plan", "--machine", machine("card-8"), "--out", str(out))
+    assert found.exit_code == 0, found.output
+    kept = json.loads((out / "plan.json").read_text())
+    row = next(row for row in kept["models"] if row["name"] == "qwen2.5-coder:7b")
+    lines = (out / "plan.md").read_text().splitlines()
+    value = row["tokens_per_s"]["value"]
+    assert any(
+        line.startswith("| qwen2.5-coder:7b |") and f"{value:.0f} (" in line for line in lines
+    )
+    assert "## What to use" in lines
+    for budget in kept["budgets"]:
+        assert f"## Memory of {budget['device']}" in lines
+        free, whole = (budget[key] / 1e9 for key in ("free_bytes", "memory_bytes"))
+        assert f"| free | {free:.2f} GB | of {whole:.1f} GB |" in lines
+    assert (out / "plan.png").stat().st_size > 10_000
+
+
+def test_without_matplotlib_all_but_the_chart_is_kept(
+    house: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth.bench.chart.available", lambda: False)
+    out = house / "new"
+    found = hearth("plan", "--machine", machine("card-8"), "--out", str(out), "--json")
+    assert found.exit_code == 0, found.output
+    assert json.loads(found.stdout) == json.loads((out / "plan.json").read_text())
+    assert {path.name for path in out.iterdir()} == {"plan.json", "plan.md"}
+    assert "requirements/charts.txt" in found.stderr
+
+
+def test_the_chart_shows_ranges_and_where_each_part_of_the_memory_ends(house: Path) -> None:
+    name = machine("card-8")
+    measured = read_machine(Path(name).read_text(), name)
+    made = make_plan(measured, wishes_of(project.current().house()))
+    rows = shown_rows(made, set(), all_models=True)
+    (speed, waits), card, host = panels(made, rows)
+    by_name = {row.name: row for row in rows}
+    for bar in speed.bars:
+        row = by_name[bar.label.partition(" (")[0]]
+        band = row.speed.tokens_per_s
+        assert band is not None
+        assert (bar.start, bar.end) == (band.low, band.high)
+    assert len({bar.colour for bar in speed.bars}) == 2
+    assert "partly on the processor" in speed.title
+    assert [bar.label for bar in waits.bars] == [bar.label for bar in speed.bars]
+    for (panel,), budget in zip((card, host), made.budgets, strict=True):
+        assert panel.mark == budget.memory_bytes / 1e9
+        assert panel.bars[-1].end == pytest.approx(panel.mark - budget.free_bytes / 1e9)
 
 
 def test_json_is_for_programs(house: Path) -> None:
