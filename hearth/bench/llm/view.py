@@ -213,20 +213,23 @@ def panels(report: LlmReport) -> list[list[Panel]]:
     """Return the rows of the chart: speed beside its prediction, and the wait for a first token."""
     speed, waits = list[Bar](), list[Bar]()
     for model in report.models:
-        for what in PROMPTS:
-            figures = model.of(what)
-            bar = bar_of(f"{model.name}, {what}", figures["tokens_per_s"] if figures else None)
-            speed.append(replace(bar, colour=_COLOUR))
+        speed += _bars(model, PROMPTS, "tokens_per_s")
         for who, one in model.expected.items():
             low, high = one.low or 0.0, one.high or one.tokens_per_s
             text = f"{low:.0f} to {high:.0f}" if one.low else f"{high:.0f}"
             speed.append(Bar(f"{model.name}, predicted by {who}", high, text, start=low))
-        for what in (COLD, "short", LONG):
-            figures = model.of(what)
-            bar = bar_of(f"{model.name}, {what}", figures["first_ms"] if figures else None)
-            waits.append(replace(bar, colour=_COLOUR))
+        waits += _bars(model, (COLD, "short", LONG), "first_ms")
     rows = [("generated tokens per second", speed), ("first token, ms", waits)]
     return [[Panel(title, tuple(bars))] for title, bars in rows if bars]
+
+
+def _bars(model: ModelReport, parts: Sequence[str], field: str) -> Iterator[Bar]:
+    """Yield a bar for each part; parts that were not asked for have none."""
+    for what in parts:
+        figures = model.of(what)
+        if figures or not model.figures:
+            bar = bar_of(f"{model.name}, {what}", figures[field] if figures else None)
+            yield replace(bar, colour=_COLOUR)
 
 
 def beside(here: LlmReport, there: LlmReport) -> list[Section]:

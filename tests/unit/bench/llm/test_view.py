@@ -11,6 +11,7 @@ from rich.console import Console
 
 from hearth.bench import chart, view
 from hearth.bench.llm.report import Expected, LlmReport
+from hearth.bench.llm.requests import PROMPTS
 from hearth.bench.llm.view import CHART, TITLE, beside, panels, sections
 from tests.unit.bench.llm.scripted import Servers, bench_of, target
 
@@ -75,6 +76,16 @@ def test_bars_show_the_prediction_as_a_band(report: LlmReport) -> None:
     band = bars["a, predicted by hearth"]
     assert (band.start, band.end, band.text) == (30.0, 50.0, "30 to 50")
     assert {bar.label for bar in waits.bars} >= {"a, cold", "b, long"}
+
+
+def test_only_what_was_asked_for_has_a_bar(report: LlmReport) -> None:
+    first, failed = report.models
+    figures = tuple(each for each in first.figures if each.case.what == "short")
+    models = (replace(first, figures=figures), replace(failed, figures=()))
+    bars = [[bar.label for bar in row[0].bars] for row in panels(replace(report, models=models))]
+    speed = ["a, short", "a, predicted by hearth", *(f"b, {what}" for what in PROMPTS)]
+    assert [label for label in bars[0] if label != "b, predicted by hearth"] == speed
+    assert bars[1] == ["a, short", "b, cold", "b, short", "b, long"]
 
 
 def test_the_chart_is_drawn(report: LlmReport, tmp_path: Path) -> None:
