@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hearth.bench.accelerator import proof_text
@@ -223,7 +223,7 @@ def panels(report: LlmReport) -> list[list[Panel]]:
     return [[Panel(title, tuple(bars))] for title, bars in rows if bars]
 
 
-def _bars(model: ModelReport, parts: Sequence[str], field: str) -> Iterator[Bar]:
+def _bars(model: ModelReport, parts: Iterable[str], field: str) -> Iterator[Bar]:
     """Yield a bar for each part; parts that were not asked for have none."""
     for what in parts:
         figures = model.of(what)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -25,6 +25,7 @@ from tests.ports import kept_port
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
 GB = 10**9
+Gpu = Literal["none", "auto", "vulkan"]
 
 
 class Ollama(BaseHTTPRequestHandler):
@@ -102,7 +103,7 @@ def test_models_in_memory_are_shown_with_their_place(house: House) -> None:
 
 @pytest.mark.parametrize(("gpu", "card"), [("auto", False), ("vulkan", False), ("none", True)])
 def test_without_a_card_nothing_is_on_one(
-    house: House, gpu: str, card: bool, monkeypatch: pytest.MonkeyPatch
+    house: House, gpu: Gpu, card: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ollama counts a processor's AMX buffers as a card's: 3 % of a model in the lab."""
     given = Graphics(("card",) if card else (), False, False)
