@@ -62,7 +62,8 @@ class Round:
 class KeptSound:
     """The same words in one format and voice: their size, hash, and file if they were kept.
 
-    `file` is relative to the folder of the results. `audio_s` is None for a broken sound.
+    `file` is relative to the folder of the results. `audio_s` is None for a broken sound. `error`
+    is why there is no sound, or why it was not kept.
     """
 
     server: str
@@ -72,6 +73,7 @@ class KeptSound:
     sha256: str
     audio_s: float | None
     file: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,15 +220,18 @@ class TtsSession(Session[TtsPlan, TtsServer, TtsReport]):
         request = SpeechRequest(SAMPLE, voice, form, False)
         answer = await fetch(server.client, server.endpoint, request)
         data = b"".join(chunk.pcm for chunk in answer.chunks)
-        if answer.error or not data:
-            return
-        name = ""
-        if self.folder is not None:
+        name, error = "", answer.error or ("" if data else "an empty answer")
+        if self.folder is not None and not error:
             name = f"{AUDIO}/{server.name}-{voice.replace('/', '_')}.{form}"
-            await asyncio.to_thread(_write, self.folder / name, data)
+            try:
+                await asyncio.to_thread(_write, self.folder / name, data)
+            except OSError as problem:
+                # A full disk must not cost the figures of a quarter of an hour.
+                name, error = "", f"not kept: {problem.strerror}"
         audio_s = analyse(answer).audio_s or None
         digest = hashlib.sha256(data).hexdigest()
-        self.sounds.append(KeptSound(server.name, form, voice, len(data), digest, audio_s, name))
+        sound = KeptSound(server.name, form, voice, len(data), digest, audio_s, name, error)
+        self.sounds.append(sound)
 
     def _speak(self, runs: int, *cases: TtsCase) -> Iterator[Step]:
         for _, case in itertools.product(range(runs), cases):

@@ -53,7 +53,7 @@ def _sounds(report: TtsReport) -> list[Section]:
         (
             *(one.server, one.format, one.voice, f"{one.size_bytes:,}"),
             f"{one.audio_s:.2f}" if one.audio_s else "-",
-            one.file or "-",
+            one.file or one.error or "-",
             one.sha256[:16],
         )
         for one in report.sounds

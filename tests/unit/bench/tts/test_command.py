@@ -154,6 +154,30 @@ def test_the_same_words_are_kept_in_every_format_and_voice(
     assert f"| audio/server-af_heart.pcm | {sounds[0]['sha256'][:16]} |" in page
 
 
+def test_a_sound_that_cannot_be_kept_costs_no_figure(brisk: Scripted, tmp_path: Path) -> None:
+    (tmp_path / "audio").write_text("a file in place of the folder")
+    only = ("--only", "formats", "--voice", "af_heart", "--out", str(tmp_path))
+    hearth("--server", brisk.at("steady"), *only)
+    report = json.loads((tmp_path / "bench-tts.json").read_text())
+    (sound,) = report["sounds"]
+    assert (sound["file"], sound["error"]) == ("", "not kept: File exists")
+    assert len(sound["sha256"]) == 64
+    assert report["servers"][0]["figures"]
+    assert "| not kept: File exists |" in (tmp_path / "bench-tts.md").read_text()
+
+
+def test_a_format_that_fails_has_its_reason_in_the_table(
+    brisk: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hearth.bench.session.FAILURES", 9)
+    only = ("--only", "formats", "--voice", "af_heart", "--out", str(tmp_path))
+    hearth("--server", brisk.at("refusing"), *only)
+    (sound,) = json.loads((tmp_path / "bench-tts.json").read_text())["sounds"]
+    assert (sound["file"], sound["size_bytes"], sound["audio_s"]) == ("", 0, None)
+    assert sound["error"].startswith("HTTP 400: ")
+    assert not (tmp_path / "audio").exists()
+
+
 def test_without_a_folder_only_sizes_and_hashes_are_reported(brisk: Scripted) -> None:
     only = ("--only", "formats", "--json")
     _, output, _ = hearth("--server", brisk.at("steady"), "--voice", "af_heart", *only)
