@@ -60,16 +60,19 @@ class Proof:
     devices: tuple[str, ...] = ()
 
 
-async def prove(call: JsonCall, model: str, *, timeout_s: float = 600.0) -> Proof:
+async def prove(
+    call: JsonCall, model: str, *, cardless: bool = False, timeout_s: float = 600.0
+) -> Proof:
     """Measure one model with and without its card; failures are a verdict, not an exception.
 
-    It unloads the model after each reading, so other callers wait for it to load.
+    It unloads the model after each reading, so other callers wait for it to load. What Ollama
+    reports to be on the card of a `cardless` server is on none.
     """
     was_loaded = False
     try:
         async with asyncio.timeout(timeout_s):
             was_loaded = await loaded_entry(call, model) is not None
-            return await _measure(call, model)
+            return await _measure(call, model, cardless=cardless)
     except TimeoutError:
         return Proof(model, NOT_MEASURED, f"not done within {timeout_s:g} s")
     except ClientError as error:
@@ -127,7 +130,7 @@ def _per_token(reads: Sequence[Read]) -> list[float]:
     return each[1:-1] if len(each) >= 5 else each
 
 
-async def _measure(call: JsonCall, model: str) -> Proof:
+async def _measure(call: JsonCall, model: str, *, cardless: bool) -> Proof:
     deployed: list[Read] = []
     cpu: list[Read] = []
     there: Mapping[str, Any] = {}
@@ -143,6 +146,7 @@ async def _measure(call: JsonCall, model: str) -> Proof:
         await _read(call, model, 5, **cpu_only)
         cpu += [await _read(call, model, words, **cpu_only) for _ in range(REPEATS)]
     size, on_card = int(there.get("size") or 0), int(there.get("size_vram") or 0)
+    on_card = 0 if cardless else on_card
     return judge(model, deployed, cpu, on_card * 100 // size if size else None)
 
 

@@ -158,7 +158,8 @@ async def _versions(client: httpx.AsyncClient, targets: list[Target]) -> dict[st
 def _prover(client: httpx.AsyncClient, house: House) -> llm_run.Prove:
     async def prove(target: Target) -> accelerator.Proof:
         model = house.models[target.model]
-        proof = await accelerator.prove(server_api(client, house, model), model.id)
+        call = server_api(client, house, model)
+        proof = await accelerator.prove(call, model.id, cardless=target.cardless)
         return accelerator.on(proof, devices_of(house, model))
 
     return prove

@@ -25,6 +25,7 @@ from hearth.clients.llm import (
     thought,
     thought_alone,
 )
+from hearth.clients.loaded import is_cardless
 from hearth.clients.models import NOT_OFFERED, PENDING, READY, Overview, key_of
 from hearth.smoke.hosts import ask
 from hearth.smoke.plugin import Notes, NotMeasured, Pending, wait_for
@@ -132,9 +133,12 @@ def test_speed_is_measured_directly_and_through_the_gateway(
 
 
 def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes: Notes) -> None:
+    server = house.services[model.service or ""]
+
     async def measure() -> Proof:
         async with httpx.AsyncClient(trust_env=False) as client:
-            return await prove(server_api(client, house, model), model.id, timeout_s=WITHIN_S)
+            call, cardless = server_api(client, house, model), is_cardless(server)
+            return await prove(call, model.id, cardless=cardless, timeout_s=WITHIN_S)
 
     proof = on(asyncio.run(measure()), devices_of(house, model))
     notes.accelerator.update(
@@ -144,7 +148,7 @@ def test_the_accelerator_is_the_configured_one(house: House, model: Model, notes
         reason=proof.reason,
         ratio=round(proof.ratio, 2) if proof.ratio else "not measured",
     )
-    wanted = house.services[model.service or ""].gpu
+    wanted = server.gpu
     if wanted in REAL_GPUS:
         assert proof.verdict not in (NO_GPU, SOFTWARE), f"gpu is {wanted}: {proof.reason}"
     # Software rendering must be configured by name, and never pass for a card.

@@ -88,6 +88,13 @@ async def test_without_weights_on_a_card_a_busy_cpu_is_no_card() -> None:
     assert "too busy" in proof.reason
 
 
+async def test_a_processors_own_buffers_are_no_card() -> None:
+    """Ollama counts AMX buffers as a card's, and a busy CPU would then prove it."""
+    proof = await prove(Ollama(card_per_s=300, on_card=30).call, "m", cardless=True)
+    assert (proof.verdict, proof.card_percent) == (NOT_MEASURED, 0)
+    assert "too busy" in proof.reason
+
+
 async def test_load_that_comes_while_the_cpu_reads_is_no_card() -> None:
     ollama = Ollama(card_per_s=100, cpu_per_s=100)
     calls = 0

@@ -40,7 +40,7 @@ def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Servers:
     vault = SimpleNamespace(get=lambda name: "key")
     project = SimpleNamespace(house=lambda: house, vault=vault)
 
-    async def prove(call: Any, model: str) -> Any:
+    async def prove(call: Any, model: str, *, cardless: bool) -> Any:
         return proven(model)
 
     async def versions(*_: Any) -> dict[str, str]:
