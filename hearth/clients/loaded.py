@@ -18,6 +18,7 @@ from hearth.paths import PLAN, RECEIPT_FOLDER
 
 _READ_S, _UNLOAD_S = 2.0, 20.0
 _MOST = 50
+_ROOT = Path("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +64,25 @@ def _get(url: str) -> Any:
     return get_json(url, _READ_S)
 
 
-def loaded_models(service: Service, fetch: Callable[[str], Any] = _get) -> list[LoadedModel]:
+def loaded_models(
+    service: Service, fetch: Callable[[str], Any] = _get, root: Path = _ROOT
+) -> list[LoadedModel]:
     """Return the models that a service has in memory now; ClientError if it does not say."""
     url = f"{service.url}/api/ps"
     found = fetch(url)
     with client_errors(url, _READ_S):
         models = [_model(entry) for entry in (found.get("models") or [])[:_MOST]]
-    return [replace(one, vram_bytes=0) for one in models] if is_cardless(service) else models
+    return [replace(one, vram_bytes=0) for one in models] if is_cardless(service, root) else models
 
 
-def is_cardless(service: Service) -> bool:
+def is_cardless(service: Service, root: Path = _ROOT) -> bool:
     """Return whether a server runs on this machine and has no graphics card here.
 
     Ollama counts a processor's AMX buffers as a card's.
     """
     if not service.address or service.gpu == "software":
         return False
-    return service.gpu == "none" or not facts.graphics().has("auto")
+    return service.gpu == "none" or not facts.has_card(root)
 
 
 def _model(entry: dict[str, Any]) -> LoadedModel:

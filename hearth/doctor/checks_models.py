@@ -129,7 +129,7 @@ def loaded_models(context: Context, service: Service) -> list[LoadedModel]:
     if "loaded_models" not in service.offers:
         return []
     try:
-        return in_memory(service, context.fetch)
+        return in_memory(service, context.fetch, context.root)
     except ClientError:
         # A server that does not answer has a finding of its own.
         return []

@@ -105,6 +105,13 @@ def graphics(root: Path = Path("/")) -> Graphics:
     )
 
 
+def has_card(root: Path = Path("/")) -> bool:
+    """Return whether the kernel drives a card; also for a program whose /dev is private."""
+    links = (root / "sys/class/drm").glob("renderD*")
+    drivers = {(link / "device/driver").resolve().name for link in links}
+    return bool(drivers - SOFTWARE_DRIVERS) or (root / "sys/bus/pci/drivers/nvidia").is_dir()
+
+
 def render_nodes(root: Path) -> Iterable[str]:
     """Yield every render node that Mesa's Vulkan can compute on, in order."""
     for link in sorted((root / "sys/class/drm").glob("renderD*")):

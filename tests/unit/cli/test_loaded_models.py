@@ -20,7 +20,6 @@ from hearth.cli.app import app
 from hearth.clients import ClientError
 from hearth.clients.loaded import PlannedMemory, loaded_models, planned_memory, unload
 from hearth.clients.models import Overview
-from hearth.machine.facts import Graphics
 from tests.ports import kept_port
 
 INVENTORY = Path(__file__).parents[3] / "inventory"
@@ -69,7 +68,7 @@ def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     made = served(derive(load(INVENTORY)), f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setattr(project.Project, "house", lambda _: made)
     monkeypatch.setattr(status, "models", lambda _: Overview({}, {}))
-    monkeypatch.setattr("hearth.machine.facts.graphics", lambda: Graphics(("card",), False, False))
+    monkeypatch.setattr("hearth.machine.facts.has_card", lambda _: True)
     yield made
     server.shutdown()
     thread.join()
@@ -106,8 +105,7 @@ def test_without_a_card_nothing_is_on_one(
     house: House, gpu: Gpu, card: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ollama counts a processor's AMX buffers as a card's: 3 % of a model in the lab."""
-    given = Graphics(("card",) if card else (), False, False)
-    monkeypatch.setattr("hearth.machine.facts.graphics", lambda: given)
+    monkeypatch.setattr("hearth.machine.facts.has_card", lambda _: card)
     own = replace(house.services["ollama"], gpu=gpu)
     found = loaded_models(own)
     assert [one.vram_bytes for one in found] == [0, 0, 0]

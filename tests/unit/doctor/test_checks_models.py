@@ -109,6 +109,7 @@ def test_a_model_that_is_not_on_the_card_is_found(
     healthy: Context, on_card: int, given: bool, wanted: list[Any]
 ) -> None:
     listed = {"models": [{"name": "qwen3.5:4b", "size": 4 * GIB, "size_vram": on_card}]}
+    (healthy.root / "sys/bus/pci/drivers/nvidia").mkdir(parents=True)
     context = with_card(healthy, "cuda") if given else healthy
     assert seen(checks.loaded(replace(context, fetch=lambda url: listed))) == wanted
 

@@ -91,6 +91,19 @@ def test_a_whole_machine_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_software_renderer_is_not_a_card(root: Path, driver: str) -> None:
     card(root, "renderD128", driver)
     assert list(facts.render_nodes(root)) == []
+    assert not facts.has_card(root)
+
+
+def test_a_program_with_a_private_dev_knows_of_a_card(root: Path) -> None:
+    assert not facts.has_card(root)
+    card(root, "renderD128", "amdgpu")
+    (root / "dev/dri/renderD128").unlink()
+    assert facts.has_card(root)
+
+
+def test_nvidias_card_without_a_render_node_is_one(root: Path) -> None:
+    (root / "sys/bus/pci/drivers/nvidia").mkdir(parents=True)
+    assert facts.has_card(root)
 
 
 def test_a_card_without_its_device_node_is_ignored(root: Path) -> None:
