@@ -79,7 +79,9 @@ def cards(context: Context) -> Iterator[Finding]:
 def _driver(context: Context, kind: str, seen: Graphics) -> str:
     """Return what is wrong with the driver of a card that instances were given."""
     if kind == "vulkan":
-        return "" if seen.render_nodes else "there is no render node of a card in /dev/dri any more"
+        # The watcher's own /dev has none.
+        there = any(facts.driven_nodes(context.root))
+        return "" if there else "the kernel has no render node of a card any more"
     if not seen.nvidia_card:
         where = "on the PCI bus" if environment.nvidia_on_bus(context.root) else "nowhere"
         return f"/dev/nvidia0 is not there; the card is {where}"

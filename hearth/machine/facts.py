@@ -114,10 +114,16 @@ def has_card(root: Path = Path("/")) -> bool:
 
 def render_nodes(root: Path) -> Iterable[str]:
     """Yield every render node that Mesa's Vulkan can compute on, in order."""
+    for name in driven_nodes(root):
+        if (root / "dev/dri" / name).exists():
+            yield f"/dev/dri/{name}"
+
+
+def driven_nodes(root: Path) -> Iterable[str]:
+    """Yield the same by the kernel's own list, for a program whose /dev is private."""
     for link in sorted((root / "sys/class/drm").glob("renderD*")):
-        driver = (link / "device/driver").resolve().name
-        if (root / "dev/dri" / link.name).exists() and driver not in UNUSABLE_DRIVERS:
-            yield f"/dev/dri/{link.name}"
+        if (link / "device/driver").resolve().name not in UNUSABLE_DRIVERS:
+            yield link.name
 
 
 def graphics_devices(root: Path) -> list[Path]:

@@ -81,8 +81,9 @@ def test_one_run_repairs_and_restarts_only_what_was_changed(house: House) -> Non
     now = house.processes()
     # Caddy reloads its file without ending, a limit is changed while the service runs, and
     # the resolver drops its cache when the rules are loaded.
-    touched = {"litellm", "kokoro", "pipelines", "fetcher"}
+    touched = {"litellm", "kokoro", "pipelines"}
     assert {name for name in pids if now[name] != pids[name]} == touched
+    house.wait_green()
     # No rule is missing at that moment, and every page returns 502.
     house.shell("nft flush set inet hearth published")
     assert changed(house.site("--tags", "firewall")) > 0
