@@ -203,9 +203,11 @@ class Story:
                     left.remove(one)
             time.sleep(ASK_S)
 
-    @contextmanager
-    def filled_disk(self) -> Iterator[None]:
-        """Take most of the disk for as long as the block takes, and until the alert is there."""
+    def fill_the_disk(self) -> None:
+        """Take most of the disk until the alert is there, while nothing else is wrong.
+
+        A full disk explains what is wrong with services, which have no findings then.
+        """
         one = self.disk = Outcome("/var", Fault("disk filled", "HEARTH-DISK-FULL"), time.time())
         finding = "finding-HEARTH-DISK-FULL:/var"
         red = {"row-disk": "down", finding: "down", "verdict": "down"}
@@ -213,7 +215,6 @@ class Story:
             seen = self.shown.wait(one.at, red, RED_S + 5)
             one.red_s = last(seen, {"row-disk"}, one.at)
             one.found_s = last(seen, {finding}, one.at)
-            yield
             self._await([one])
         freed = time.time()
         gone = {"row-disk": "up", finding: None}
@@ -335,8 +336,8 @@ def live(story: Story) -> None:
         return WAYS[(ways[name] + number) % 3]
 
     first = {name: turned(0, name) for name in story.services}
-    with story.filled_disk():
-        story.alerted = story.play(first, alerts=True)
+    story.alerted = story.play(first, alerts=True)
+    story.fill_the_disk()
     assert story.disk
     story.quiet_minute()
     story.resolved([*story.alerted, story.disk])
