@@ -395,9 +395,6 @@ class Answering:
     async def _end(self, response: Response, ended: Ended) -> None:
         if not ended.error:
             await self._played_until(0.0)
-        times = response.generation.times
-        response.times.asked, response.times.first_token = times.asked, times.first_token
-        response.times.first_text, response.times.first_sound = times.first_text, times.first_sound
         if ended.error:
             error = {"type": "server_error", "code": ended.error.code, "message": str(ended.error)}
             await self._finish(response, "failed", {"type": "failed", "error": error}, ended.usage)
@@ -433,6 +430,10 @@ class Answering:
         described = self._described(response, status, details, usage)
         await self._session.send("response.done", response=described)
         if response.times.speech_end and response.times.sent:
+            # Also of an answer that was interrupted.
+            times, its = response.times, response.generation.times
+            times.asked, times.first_token = its.asked, its.first_token
+            times.first_text, times.first_sound = its.first_text, its.first_sound
             figures = self._session.figures.turn(response.times)
             if self._session.wants_figures:
                 await self._session.send("hearth.turn", **figures)

@@ -59,6 +59,8 @@ async def test_the_house_stops_for_the_talker(talkative: House, call: Call) -> N
         done = await caller.event("response.done")
         assert done["response"]["status"] == "cancelled"
         assert done["response"]["status_details"]["reason"] == "turn_detected"
+        figures = await caller.event("hearth.turn")
+        assert {*figures["stages"]} == {"silence", "transcription", "model", "voice", "total"}
         assert await house.until(lambda: not house.working, 1) < 0.5
         stopped = caller.at("response.done")
         sounds = [

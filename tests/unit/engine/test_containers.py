@@ -22,8 +22,8 @@ class Podman:
         self.calls.append((name, list(argv), stdin))
         return Output(3, b"out", b"err")
 
-    def inspect(self, name: str) -> engines.Found:
-        return engines.Found(name, running=True, image="")
+    def instances(self) -> list[engines.Found]:
+        return [engines.Found("hearth-kokoro", running=True, image="")]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def test_an_engine_that_hangs_is_an_error(incus: Any, monkeypatch: pytest.Monkey
     over, instance = threading.Event(), Instance()
     monkeypatch.setattr(instance, "execute", lambda *_: over.wait(30))
     incus(instance)
-    with pytest.raises(engine.EngineError, match=r"^ollama: no response from Incus in 0.1 s$"):
+    with pytest.raises(engine.EngineError, match=r"^ollama: no response in 0.1 s$"):
         engine.execute("ollama", ["/bin/x"], timeout=0.05)
     over.set()
 
