@@ -31,7 +31,7 @@ from tests.lab.watching import edge_of
 from tests.mock_upstreams.scripted import server as scripted
 from tests.mock_upstreams.scripted.scripts import STORY, STORY_PACE_S
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.long]
 
 PAGE = "https://voice.lan/"
 VOICE = "10.140.30.62:9220"
@@ -410,7 +410,6 @@ def test_nothing_is_at_work_afterwards(chat_call: Visit, house: House) -> None:
     assert calls(house) == 0
 
 
-@pytest.mark.long
 def test_the_bench_measures_all_of_it(house: House) -> None:
     done = house.hearth("bench", "voice", "--quick", "--json", timeout=900)
     report = json.loads(done.stdout)
