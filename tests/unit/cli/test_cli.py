@@ -1,12 +1,14 @@
 """The command line: exit codes, help with examples, JSON, and secrets that stay secret."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import hearth
 from hearth import project
 from hearth.cli.__main__ import main
 from hearth.cli.app import app
@@ -197,3 +199,12 @@ def test_the_lab_tool_of_the_checkout_gets_every_argument(
         [str(house.root)],
         ["-m", "tests.lab_machine", "shell", "try", "--", "ls", "--help"],
     ]
+
+
+def test_the_command_runs_beside_a_clone_of_its_own_name(tmp_path: Path) -> None:
+    """As a newcomer does it: `git clone … hearth`, and then a command from the folder around it."""
+    root = Path(__file__).parents[3]
+    (tmp_path / "hearth").symlink_to(root)
+    argv = [str(root / "scripts/hearth"), "--version"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == hearth.__version__, done.stderr
