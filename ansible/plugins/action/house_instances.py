@@ -11,7 +11,7 @@ started; unused images of ours are removed. An instance without differences is l
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -103,14 +103,8 @@ def converge(services: list[Service], params: dict[str, Any], write: bool) -> di
     for_podman = {recipes[service.name].alias: recipes[service.name] for service in contained}
     if write:
         instances.stop_those_with_new_links(client, wanted)
-    try:
+    with brought_back(client, named, to_incus if write else ()):
         done += converge_images(client, recipes.values(), wanted, write, first, for_podman)
-    except Exception:
-        # Without its image a service that was stopped for its move would stay down.
-        for move in to_incus if write else ():
-            moves.start_old(client, named[move.service], move)
-            moves.forget(move.service)
-        raise
     for service in contained:
         own = podman.ensure_volumes(service, write)
         own += move_all(
@@ -167,6 +161,25 @@ def move_all(
                 raise
         moves.note(replace(move, copied=True))
     return done
+
+
+@contextlib.contextmanager
+def brought_back(
+    client: Client, services: Mapping[str, Service], moving: Iterable[moves.Move]
+) -> Iterator[None]:
+    """Start again what this run has stopped for a move if the block fails.
+
+    Without its image it would stay down. What an earlier run had copied already may have newer data
+    in the new engine, so that stays as it is.
+    """
+    try:
+        yield
+    except Exception:
+        for move in moving:
+            if not move.copied and move.old != services[move.service].runtime:
+                moves.start_old(client, services[move.service], move)
+                moves.forget(move.service)
+        raise
 
 
 def claim_programs(services: Iterable[Service]) -> None:

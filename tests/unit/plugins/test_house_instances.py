@@ -157,3 +157,24 @@ def test_an_image_that_fails_is_the_error(
     with pytest.raises(ImageError, match="debian/13"):
         action.converge_images(incus(), RECIPES, WANTED, True)
     assert "speech" not in steps
+
+
+def test_an_image_that_fails_undoes_only_the_moves_of_this_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that an earlier run has copied may have been written to in the new engine since."""
+    moves, done = action.moves, []
+    monkeypatch.setattr(moves, "start_old", lambda client, service, move: done.append(move.service))
+    monkeypatch.setattr(moves, "forget", lambda name: done.append(f"forget {name}"))
+    services = {name: SimpleNamespace(runtime="incus") for name in ("begun", "copied", "back")}
+    moving = [
+        moves.Move("begun", "podman", copied=False),
+        moves.Move("copied", "podman", copied=True),
+        moves.Move("back", "incus", copied=False),
+    ]
+    with pytest.raises(ImageError), action.brought_back(None, services, moving):
+        raise ImageError("image debian/13: no network")
+    assert done == ["begun", "forget begun"]
+    with action.brought_back(None, services, moving):
+        pass
+    assert done == ["begun", "forget begun"]
