@@ -19,6 +19,7 @@ from hearth.catalogue.house import House, Site
 from hearth.clients import ClientError
 from hearth.clients.endpoints import Endpoint, one_line
 from hearth.clients.sound import Chunk
+from hearth.clients.stt import StreamEvent
 from hearth.clients.websocket import connection
 
 PATH = "/v1/realtime"
@@ -39,19 +40,6 @@ _LONGEST_S = 60
 
 class TooManyCallsError(ClientError):
     """The server answers as many calls as it may."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallEvent:
-    """One event of the server, with the time of its arrival by `time.perf_counter`."""
-
-    at_s: float
-    payload: dict[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """Its type."""
-        return str(self.payload.get("type", ""))
 
 
 @dataclass(slots=True)
@@ -84,7 +72,7 @@ class Call:
 
     socket: ClientConnection
     name: str
-    events: list[CallEvent] = field(default_factory=list)
+    events: list[StreamEvent] = field(default_factory=list)
     closed: str = ""
     """Why no event follows."""
     _sound: bytearray = field(default_factory=bytearray)
@@ -107,7 +95,7 @@ class Call:
         with contextlib.suppress(WebSocketException):
             await self.socket.send(json.dumps({"type": kind, **fields}))
 
-    def of(self, *kinds: str) -> list[CallEvent]:
+    def of(self, *kinds: str) -> list[StreamEvent]:
         """Return the events of these types."""
         return [event for event in self.events if event.kind in kinds]
 
@@ -119,7 +107,7 @@ class Call:
             if event.at_s >= moment
         ]
 
-    async def event(self, *kinds: str, within_s: float, count: int = 1) -> CallEvent:
+    async def event(self, *kinds: str, within_s: float, count: int = 1) -> StreamEvent:
         """Wait for the event number `count` of these types; raises ClientError where none comes."""
         try:
             async with asyncio.timeout(within_s):
@@ -151,7 +139,7 @@ class Call:
         """Note all events; one that is an error, or a failed answer, ends the call."""
         try:
             async for message in self.socket:
-                event = CallEvent(time.perf_counter(), json.loads(message))
+                event = StreamEvent(time.perf_counter(), json.loads(message))
                 self.events.append(event)
                 if problem := _problem(event.payload):
                     self.closed = problem
