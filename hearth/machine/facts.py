@@ -107,8 +107,7 @@ def graphics(root: Path = Path("/")) -> Graphics:
 
 def has_card(root: Path = Path("/")) -> bool:
     """Return whether the kernel drives a card; also for a program whose /dev is private."""
-    links = (root / "sys/class/drm").glob("renderD*")
-    drivers = {(link / "device/driver").resolve().name for link in links}
+    drivers = {*_drivers(root).values()}
     return bool(drivers - SOFTWARE_DRIVERS) or (root / "sys/bus/pci/drivers/nvidia").is_dir()
 
 
@@ -120,10 +119,14 @@ def render_nodes(root: Path) -> Iterable[str]:
 
 
 def driven_nodes(root: Path) -> Iterable[str]:
-    """Yield the same by the kernel's own list, for a program whose /dev is private."""
-    for link in sorted((root / "sys/class/drm").glob("renderD*")):
-        if (link / "device/driver").resolve().name not in UNUSABLE_DRIVERS:
-            yield link.name
+    """Return the names of the same without looking into /dev, which may be private."""
+    return (name for name, driver in _drivers(root).items() if driver not in UNUSABLE_DRIVERS)
+
+
+def _drivers(root: Path) -> dict[str, str]:
+    """Return the driver of each render node by the kernel's own list, in order."""
+    links = sorted((root / "sys/class/drm").glob("renderD*"))
+    return {link.name: (link / "device/driver").resolve().name for link in links}
 
 
 def graphics_devices(root: Path) -> list[Path]:
