@@ -221,12 +221,14 @@ class DataFolder:
         there. Podman's service starts it: the unit of the nightly backup may do less than that.
         """
         remote = ("--remote", f"--url=unix://{PODMAN_SOCKET}")
-        known = podman.call(*remote, "volume", "ls", "--quiet").split()
-        if not self.from_folder and self.volume_name not in known:
-            # Podman would make an empty one, whose backup would look good.
-            raise BackupError(
-                f"{self.service}: Podman has no volume {self.volume_name}: run `hearth up` first"
-            )
+        # Podman would make an empty one, whose backup would look good.
+        if not self.from_folder:
+            known = podman.call(*remote, "volume", "ls", "--quiet").split()
+            if self.volume_name not in known:
+                raise BackupError(
+                    f"{self.service}: Podman has no volume {self.volume_name}: "
+                    "run `hearth up` first"
+                )
         source = f"{self.from_folder or self.volume_name}:{self.path}"
         ids = f"0:{self.first_id}:{quadlets.IDS}"
         return [
