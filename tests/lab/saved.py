@@ -7,11 +7,10 @@ so the core tests are a test of upgrades as well.
 
 from __future__ import annotations
 
-import hashlib
-
 from tests import lab_machine as lab
 from tests.lab.house import NAME, ROOT
 from tests.lab_machine import disk
+from tests.lab_machine.inputs import MOCK_UPSTREAMS, digest_of
 
 BARE, HOUSE = "bare", "house"
 _BUILT_FROM = (
@@ -19,17 +18,13 @@ _BUILT_FROM = (
     "inventory/sources.lock.yml",
     "tests/lab/inventory/*.yml",
     "tests/lab_machine/base.py",
-    "tests/mock_upstreams/**/*.py",
+    MOCK_UPSTREAMS,
 )
 
 
 def tag() -> str:
     """Return the name of the converged disk for the inputs that it was built from."""
-    digest = hashlib.sha256()
-    for pattern in _BUILT_FROM:
-        for path in sorted(ROOT.glob(pattern)):
-            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-    return f"{HOUSE}-{digest.hexdigest()[:16]}"
+    return f"{HOUSE}-{digest_of(ROOT, *_BUILT_FROM)[:16]}"
 
 
 def usable() -> bool:

@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from tests import lab_machine as lab
-from tests.lab import breaking
+from tests.lab import breaking, packages
 from tests.lab.house import CLONE, NAME, OVERLAY, Answer, House, ask
 from tests.lab.saved import HOUSE
-from tests.lab.test_docker import APT
 
 pytestmark = pytest.mark.lab
 
@@ -41,11 +40,8 @@ ALONE = (
 def _containers(house: House) -> Iterator[None]:
     """Install Docker, start the containers, and afterwards restore the house from before."""
     try:
-        house.shell(
-            f"{APT} update; {APT} install docker.io docker-compose; "
-            f"command -v docker >/dev/null || {APT} install docker-cli\n{ALONE}",
-            timeout=300,
-        )
+        packages.install(house, "docker.io", "docker-compose")
+        house.shell(ALONE)
         content = yaml.safe_load(house.inside("/bin/cat", OVERLAY, check=True).stdout)
         for name in LEFT_OUT:
             content["services"].setdefault(name, {})["contained"] = False

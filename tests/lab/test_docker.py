@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests import lab_machine as lab
-from tests.lab import breaking
+from tests.lab import breaking, packages
 from tests.lab.house import CLONE, NAME, House, changed
 from tests.lab.saved import HOUSE
 from tests.lab.test_firewall import KNOCK, OLLAMA, SHUT, WAYS, inside
@@ -18,7 +18,6 @@ from tests.lab.test_remove import UNMEASURED
 
 pytestmark = pytest.mark.lab
 
-APT = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes --no-install-recommends"
 CHAIN = "nft list chain ip filter DOCKER-USER"
 OURS = f"{CHAIN} | grep --count 'accept comment \"Hearth\"' || true"
 WATCH = "hearth-firewall-watch"
@@ -43,12 +42,7 @@ FETCH = "docker exec served /busybox wget -q -T 5 -O /dev/null"
 def _docker(house: House) -> Iterator[None]:
     """Install Docker, and afterwards restore the house from before."""
     try:
-        # Its command is a package of its own in newer releases.
-        house.shell(
-            f"{APT} update; {APT} install docker.io busybox-static; "
-            f"command -v docker >/dev/null || {APT} install docker-cli",
-            timeout=300,
-        )
+        packages.install(house, "docker.io", "busybox-static")
         yield
     finally:
         house.back_to(HOUSE)

@@ -6,26 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.lab import packages
 from tests.lab.house import CLONE, House
 from tests.lab.saved import HOUSE
 
 pytestmark = [pytest.mark.lab, pytest.mark.long]
 
-APT = "DEBIAN_FRONTEND=noninteractive apt-get --quiet --quiet --yes --no-install-recommends"
-PACKAGES = "podman crun netavark catatonit docker.io busybox-static"
+PACKAGES = ("podman", "crun", "netavark", "catatonit", "docker.io", "busybox-static")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _all_engines(house: House) -> Iterator[None]:
     """Install the engines that are missing, and afterwards restore the house from before."""
     try:
-        house.shell(
-            f"{APT} update; {APT} install {PACKAGES}; "
-            # Its command is a package of its own in newer releases.
-            f"command -v docker >/dev/null || {APT} install docker-cli; "
-            "systemctl start podman.socket docker.socket",
-            timeout=300,
-        )
+        packages.install(house, *PACKAGES)
+        house.shell("systemctl start podman.socket docker.socket")
         yield
     finally:
         house.back_to(HOUSE)

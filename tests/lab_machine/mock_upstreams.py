@@ -1,6 +1,5 @@
 """The mock upstreams of a lab: prepared once, serving at the outer end of the machine's link."""
 
-import hashlib
 import socket
 import ssl
 import subprocess
@@ -13,6 +12,7 @@ from hearth.project import Project
 from tests import lab_machine as lab
 from tests.lab_machine import links, process
 from tests.lab_machine.command import LabError
+from tests.lab_machine.inputs import MOCK_UPSTREAMS, digest_of
 from tests.lab_machine.steps import step
 
 _CONTROL_PORTS = 24400
@@ -86,7 +86,7 @@ def _python(project: Project, seconds: float, *words: str) -> str:
 def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
     record, log = _record(machine), machine.folder / "mock_upstreams.log"
     root = Path(__file__).resolve().parents[2]
-    note, code = machine.folder / "mock_upstreams.code", _code(root)
+    note, code = machine.folder / "mock_upstreams.code", digest_of(root, MOCK_UPSTREAMS)
     same = note.exists() and note.read_text(encoding="ascii") == code
     if same and process.alive(process.recorded(record)) and _answers(machine, names, authority):
         return
@@ -111,14 +111,6 @@ def _spawn(machine: lab.Machine, names: Sequence[str], authority: Path) -> None:
             where = machine.outer_address
             raise LabError(f"the mock upstreams do not answer at {where}: read {log}")
         time.sleep(0.1)
-
-
-def _code(root: Path) -> str:
-    """Return a digest of the code of the mock upstreams."""
-    digest = hashlib.sha256()
-    for path in sorted(root.glob("tests/mock_upstreams/**/*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _answers(machine: lab.Machine, names: Sequence[str], authority: Path) -> bool:
